@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table itself. A new message is a row here, a struct in msg.h, a handler in its receiver. */
+#include "ctl/msg.h"
+
+#include "base/auto.h"
+#include "base/banned.h"
+
+enum {
+    USER_MAX = 64,
+    ARGS_MAX = 16384, /* texts in one list; the packet's own size binds first for long ones */
+    TEXT_MAX = 512,
+    PIDS_MAX = 1u << 22,
+};
+#define ANY UINT32_MAX
+
+/* clang-format off */
+#define U32(m, f, max)  { #f, SG_FIELD_U32, offsetof(struct sg_msg, m.f), max }
+#define U64(m, f)       { #f, SG_FIELD_U64, offsetof(struct sg_msg, m.f), 0 }
+#define TEXT(m, f, max) { #f, SG_FIELD_TEXT, offsetof(struct sg_msg, m.f), max }
+#define TEXTS(m, f)     { #f, SG_FIELD_TEXTS, offsetof(struct sg_msg, m.f), ARGS_MAX }
+#define BYTES(m, f)     { #f, SG_FIELD_BYTES, offsetof(struct sg_msg, m.f), SG_CTL_MAX_BYTES }
+/* clang-format on */
+
+static const struct sg_field hello[] = { U32(hello, version, ANY), U32(hello, flags, 1),
+                                         U32(hello, epoch, ANY) };
+static const struct sg_field spawn[] = {
+    U32(spawn, flags, 15),       U32(spawn, rows, 65535),           U32(spawn, cols, 65535),
+    TEXT(spawn, user, USER_MAX), TEXT(spawn, cwd, SG_CTL_MAX_PATH), TEXTS(spawn, argv),
+    TEXTS(spawn, env),
+};
+static const struct sg_field signal_[] = { U32(signal, pid, PIDS_MAX), U32(signal, signal, 64),
+                                           U32(signal, scope, SG_SIGNAL_ALL) };
+static const struct sg_field resize[] = { U32(resize, pid, PIDS_MAX), U32(resize, rows, 65535),
+                                          U32(resize, cols, 65535) };
+static const struct sg_field close_stdin[] = { U32(close_stdin, pid, PIDS_MAX) };
+static const struct sg_field open_[] = { TEXT(open, user, USER_MAX),
+                                         TEXT(open, path, SG_CTL_MAX_PATH), U32(open, flags, ANY),
+                                         U32(open, mode, 07777) };
+static const struct sg_field stat_[] = { TEXT(stat, user, USER_MAX),
+                                         TEXT(stat, path, SG_CTL_MAX_PATH), U32(stat, flags, 1) };
+static const struct sg_field list[] = { TEXT(list, user, USER_MAX),
+                                        TEXT(list, path, SG_CTL_MAX_PATH), U64(list, cursor) };
+static const struct sg_field make[] = { TEXT(make, user, USER_MAX),
+                                        TEXT(make, path, SG_CTL_MAX_PATH), U32(make, flags, 1),
+                                        U32(make, mode, 07777) };
+static const struct sg_field move[] = { TEXT(move, user, USER_MAX),
+                                        TEXT(move, from, SG_CTL_MAX_PATH),
+                                        TEXT(move, to, SG_CTL_MAX_PATH), U32(move, flags, 1) };
+static const struct sg_field remove_[] = { TEXT(remove, user, USER_MAX),
+                                           TEXT(remove, path, SG_CTL_MAX_PATH),
+                                           U32(remove, flags, 1) };
+static const struct sg_field setattr[] = {
+    TEXT(setattr, user, USER_MAX),  TEXT(setattr, path, SG_CTL_MAX_PATH),
+    TEXT(setattr, owner, USER_MAX), U32(setattr, what, 7),
+    U32(setattr, mode, 07777),      U64(setattr, mtime_ns),
+};
+static const struct sg_field watch[] = { TEXT(watch, user, USER_MAX),
+                                         TEXT(watch, path, SG_CTL_MAX_PATH), U32(watch, flags, 1) };
+static const struct sg_field unwatch[] = { U32(unwatch, watch, ANY) };
+static const struct sg_field dial[] = { TEXT(dial, user, USER_MAX),
+                                        TEXT(dial, path, SG_CTL_MAX_PATH),
+                                        U32(dial, family, SG_DIAL_UNIX), U32(dial, port, 65535) };
+static const struct sg_field error[] = { U32(error, kind, SG_KIND_COUNT - 1), U32(error, sys, 4095),
+                                         TEXT(error, text, TEXT_MAX) };
+static const struct sg_field spawned[] = { U32(spawned, pid, PIDS_MAX) };
+static const struct sg_field fd[] = { U64(fd, bytes), U32(fd, mode, ANY) };
+static const struct sg_field stated[] = {
+    U32(stated, mode, ANY),
+    U32(stated, uid, ANY),
+    U32(stated, gid, ANY),
+    U32(stated, nlink, ANY),
+    U64(stated, bytes),
+    U64(stated, mtime_ns),
+    U64(stated, inode),
+    TEXT(stated, owner, USER_MAX),
+    TEXT(stated, group, USER_MAX),
+    TEXT(stated, target, SG_CTL_MAX_PATH),
+};
+static const struct sg_field listed[] = { U64(listed, next), BYTES(listed, entries) };
+static const struct sg_field watched[] = { U32(watched, watch, ANY) };
+static const struct sg_field infoed[] = { U32(infoed, version, ANY), U32(infoed, processes, ANY),
+                                          U64(infoed, uptime_ns) };
+static const struct sg_field ready[] = { U32(ready, version, ANY), U32(ready, pid, PIDS_MAX) };
+static const struct sg_field exited[] = { U32(exited, pid, PIDS_MAX), U32(exited, code, 255),
+                                          U32(exited, signal, 64), U64(exited, cpu_ns),
+                                          U64(exited, max_rss_bytes) };
+static const struct sg_field changed[] = { U32(changed, watch, ANY), U32(changed, what, 127),
+                                           TEXT(changed, path, SG_CTL_MAX_PATH) };
+
+/* clang-format off */
+#define ROW(name, role, fds, fields) { name, role, fds, SG_COUNT(fields), fields }
+#define BARE(name, role)             { name, role, 0, 0, NULL }
+/* clang-format on */
+
+const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
+    [SG_MSG_NONE] = BARE("none", SG_ROLE_NONE),
+    [SG_MSG_HELLO] = ROW("hello", SG_ROLE_REQUEST, 0, hello),
+    [SG_MSG_SPAWN] = ROW("spawn", SG_ROLE_REQUEST, 3, spawn),
+    [SG_MSG_SIGNAL] = ROW("signal", SG_ROLE_REQUEST, 0, signal_),
+    [SG_MSG_RESIZE] = ROW("resize", SG_ROLE_REQUEST, 0, resize),
+    [SG_MSG_CLOSE_STDIN] = ROW("close_stdin", SG_ROLE_REQUEST, 0, close_stdin),
+    [SG_MSG_OPEN] = ROW("open", SG_ROLE_REQUEST, 0, open_),
+    [SG_MSG_STAT] = ROW("stat", SG_ROLE_REQUEST, 0, stat_),
+    [SG_MSG_LIST] = ROW("list", SG_ROLE_REQUEST, 0, list),
+    [SG_MSG_MAKE] = ROW("make", SG_ROLE_REQUEST, 0, make),
+    [SG_MSG_MOVE] = ROW("move", SG_ROLE_REQUEST, 0, move),
+    [SG_MSG_REMOVE] = ROW("remove", SG_ROLE_REQUEST, 0, remove_),
+    [SG_MSG_SETATTR] = ROW("setattr", SG_ROLE_REQUEST, 0, setattr),
+    [SG_MSG_WATCH] = ROW("watch", SG_ROLE_REQUEST, 0, watch),
+    [SG_MSG_UNWATCH] = ROW("unwatch", SG_ROLE_REQUEST, 0, unwatch),
+    [SG_MSG_DIAL] = ROW("dial", SG_ROLE_REQUEST, 0, dial),
+    [SG_MSG_INFO] = BARE("info", SG_ROLE_REQUEST),
+    [SG_MSG_SHUTDOWN] = BARE("shutdown", SG_ROLE_REQUEST),
+    [SG_MSG_OK] = BARE("ok", SG_ROLE_REPLY),
+    [SG_MSG_ERROR] = ROW("error", SG_ROLE_REPLY, 0, error),
+    [SG_MSG_SPAWNED] = ROW("spawned", SG_ROLE_REPLY, 0, spawned),
+    [SG_MSG_FD] = ROW("fd", SG_ROLE_REPLY, 1, fd),
+    [SG_MSG_STATED] = ROW("stated", SG_ROLE_REPLY, 0, stated),
+    [SG_MSG_LISTED] = ROW("listed", SG_ROLE_REPLY, 0, listed),
+    [SG_MSG_WATCHED] = ROW("watched", SG_ROLE_REPLY, 0, watched),
+    [SG_MSG_INFOED] = ROW("infoed", SG_ROLE_REPLY, 0, infoed),
+    [SG_MSG_READY] = ROW("ready", SG_ROLE_EVENT, 0, ready),
+    [SG_MSG_EXITED] = ROW("exited", SG_ROLE_EVENT, 0, exited),
+    [SG_MSG_CHANGED] = ROW("changed", SG_ROLE_EVENT, 0, changed),
+};
