@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a cell is to be: plain data, filled by the caller, borrowed until sg_cell_new() returns. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SG_CELL_MAX_LAYERS = 32,
+    SG_CELL_MAX_BINDS = 32,
+    SG_CELL_IDS = 65536, /* width of a cell's own uid and gid range */
+};
+
+enum sg_bind_flags {
+    SG_BIND_READ_ONLY = 1,
+    SG_BIND_IDMAP = 2, /* ids are stored as seen inside (0 to 65535): layers under construction */
+};
+
+/* A host file or directory, seen inside. Always nosuid and nodev. A missing target is made. */
+struct sg_bind {
+    const char *source; /* host path, opened with the caller's own rights */
+    const char *target; /* absolute path inside */
+    unsigned flags;
+};
+
+struct sg_limits {
+    uint64_t mem_bytes; /* memory, and memory plus swap */
+    uint64_t cpu_milli; /* 1000 is one cpu */
+    uint64_t pids;
+    uint64_t disk_bytes; /* writable layer, /tmp and /dev/shm together */
+    uint64_t open_files; /* per process */
+};
+
+struct sg_cell_spec {
+    const char *layers[SG_CELL_MAX_LAYERS]; /* host directories, topmost first */
+    size_t layer_count;
+    struct sg_bind binds[SG_CELL_MAX_BINDS];
+    size_t bind_count;
+    const char *hostname;
+    struct sg_limits limits;
+    bool is_read_only;   /* root and binds; /tmp and /dev/shm stay writable */
+    bool grants_sudo;    /* template profile: setuid works inside, instead of no_new_privs */
+    bool is_idmapped;    /* layers hold ids 0 to 65535 (all stored templates; not rootless)   */
+    const char *workdir; /* absolute; made when missing, owned by owner_id */
+    uint32_t owner_id;   /* uid and gid inside that own a directory made for workdir */
+};
