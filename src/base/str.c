@@ -5,47 +5,6 @@
 
 #include "base/banned.h"
 
-struct sg_quoted sg_quote_str(struct sg_str text)
-{
-    static const char hex[] = "0123456789abcdef";
-    struct sg_quoted q;
-    size_t at = 0;
-    const size_t room = sizeof q.s - sizeof "...'";
-    q.s[at++] = '\'';
-    size_t i = 0;
-    for (; i < text.n; i++) {
-        uint8_t c = (uint8_t)text.p[i];
-        bool plain = c >= 0x20 && c != 0x7f && c != '\'' && c != '\\';
-        if (at + (plain ? 1 : 4) > room)
-            break;
-        if (plain) {
-            q.s[at++] = (char)c;
-        } else {
-            q.s[at++] = '\\';
-            q.s[at++] = 'x';
-            q.s[at++] = hex[c >> 4];
-            q.s[at++] = hex[c & 15];
-        }
-    }
-    if (i < text.n) {
-        /* Do not leave half of a UTF-8 sequence behind. */
-        while (at > 1 && ((uint8_t)q.s[at - 1] & 0xc0) == 0x80)
-            at--;
-        if (at > 1 && (uint8_t)q.s[at - 1] >= 0xc0)
-            at--;
-        memcpy(q.s + at, "...", 3);
-        at += 3;
-    }
-    q.s[at++] = '\'';
-    q.s[at] = '\0';
-    return q;
-}
-
-struct sg_quoted sg_quote(const char *text)
-{
-    return sg_quote_str(sg_str_of(text));
-}
-
 /* Length of the sequence that starts with c, and the least code point it may encode. */
 static size_t utf8_width(uint8_t c, uint32_t *ret_least)
 {
@@ -80,4 +39,57 @@ bool sg_utf8_valid(const char *p, size_t n)
         i += width;
     }
     return true;
+}
+
+/* Bytes at the front that may be shown as they are: one character, or 0. Bytes that are no UTF-8
+ * and the control characters U+0080 to U+009F can drive a terminal just as those below 0x20. */
+static size_t plain_width(const char *p, size_t n)
+{
+    uint8_t c = (uint8_t)*p;
+    if (c < 0x80)
+        return c >= 0x20 && c != 0x7f && c != '\'' && c != '\\';
+    uint32_t least;
+    size_t width = utf8_width(c, &least);
+    if (!width || width > n || !sg_utf8_valid(p, width))
+        return 0;
+    bool is_control = c == 0xc2 && (uint8_t)p[1] < 0xa0;
+    return is_control ? 0 : width;
+}
+
+struct sg_quoted sg_quote_str(struct sg_str text)
+{
+    static const char hex[] = "0123456789abcdef";
+    struct sg_quoted q;
+    size_t at = 0;
+    const size_t room = sizeof q.s - sizeof "...'";
+    q.s[at++] = '\'';
+    size_t i = 0;
+    while (i < text.n) {
+        uint8_t c = (uint8_t)text.p[i];
+        size_t width = plain_width(text.p + i, text.n - i);
+        if (at + (width ? width : 4) > room)
+            break;
+        if (width) {
+            memcpy(q.s + at, text.p + i, width);
+            at += width;
+            i += width;
+        } else {
+            const char escape[4] = { '\\', 'x', hex[c >> 4], hex[c & 15] };
+            memcpy(q.s + at, escape, sizeof escape);
+            at += sizeof escape;
+            i++;
+        }
+    }
+    if (i < text.n) {
+        memcpy(q.s + at, "...", 3);
+        at += 3;
+    }
+    q.s[at++] = '\'';
+    q.s[at] = '\0';
+    return q;
+}
+
+struct sg_quoted sg_quote(const char *text)
+{
+    return sg_quote_str(sg_str_of(text));
 }

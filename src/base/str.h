@@ -27,9 +27,9 @@ static inline bool sg_starts_with(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Outside text for a message: single quotes around it, control bytes and quotes as \xNN, cut with
- * "..." where it does not fit. The argument lives in the struct, so it can be built in place:
- * sg_fail(err, SG_INVALID, "no such template %s", sg_quote(name).s) */
+/* Outside text for a message: single quotes around it, quotes and all that is no printable UTF-8 as
+ * \xNN, cut with "..." where it does not fit. The argument lives in the struct, so it can be built
+ * in place: sg_fail(err, SG_INVALID, "no such template %s", sg_quote(name).s) */
 struct sg_quoted {
     char s[96];
 };

@@ -1,0 +1,46 @@
+# The front door. Meson does the work; tools/ holds the scripts.
+BUILD  ?= build
+PREFIX ?= $(shell [ "$$(id -u)" = 0 ] && echo /usr/local || echo $$HOME/.local)
+FUZZ_SECONDS ?= 60
+
+.PHONY: all up check bench lint asan fuzz soak install clean
+
+all: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@command -v meson >/dev/null || { echo "meson is missing: 'tools/deps build' installs it" >&2; exit 1; }
+	meson setup $(BUILD) --prefix=$(PREFIX)
+
+up: # packages, build, install, and a hello from a sandbox
+	@BUILD=$(BUILD) PREFIX=$(PREFIX) tools/up
+
+check: # everything that must hold; ends with "N passed, N failed, N skipped"
+	@tools/deps build run check
+	@tools/check
+
+lint:
+	@tools/deps build check
+	@tools/lint
+
+asan: # the C suites under the address and undefined-behaviour sanitizers
+	@tools/deps build check
+	@tools/check asan
+
+fuzz: # FUZZ_SECONDS for each target
+	@tools/deps build check
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
+
+bench: all
+	@tools/deps build run bench
+	bench/run
+
+soak: all
+	@tools/deps build run check soak
+	tests/soak/run
+
+install: all
+	meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf build build-*
