@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sandbox could leave behind, as a set of lines: take one before, one after, and compare.
+
+Processes are found by descent. `adopt_orphans()` makes this process the parent of every orphan
+below it, so that whatever a test started and abandoned is still a descendant and can be named;
+processes of other people on the machine are never looked at.
+"""
+import ctypes
+import os
+import pathlib
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+CGROUP_DEPTH = 5
+# The common parent of all cells may stay: it holds no process.
+PERMITTED_CGROUPS = {"sandglass"}
+# Mounts that come and go by themselves on a machine that also runs containers.
+OTHERS_MOUNTS = ("/docker", "/containerd", "/run/user/")
+
+
+def adopt_orphans():
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def process_table():
+    """pid: (parent, state, name) of every process."""
+    table = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            text = pathlib.Path("/proc", entry, "stat").read_text(errors="replace")
+        except OSError:
+            continue  # gone meanwhile
+        name, rest = text[text.index("(") + 1:].rsplit(")", 1)
+        state, parent = rest.split()[:2]
+        table[int(entry)] = (int(parent), state, name)
+    return table
+
+
+def descendants():
+    table = process_table()
+    found, queue = [], [os.getpid()]
+    while queue:
+        parent = queue.pop()
+        children = [pid for pid, row in table.items() if row[0] == parent]
+        found += children
+        queue += children
+    return [(pid, *table[pid]) for pid in found]
+
+
+def reap(spare):
+    """Collects adopted zombies; `spare` are the children that somebody else waits for."""
+    for pid, parent, state, _ in descendants():
+        if state == "Z" and parent == os.getpid() and pid not in spare:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+
+
+def processes():
+    for pid, _, state, name in descendants():
+        yield f"process {pid} ({name}) in state {state}"
+
+
+def mounts():
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        if not any(word in line for word in OTHERS_MOUNTS):
+            fields = line.split()
+            yield f"mount {fields[4]} (id {fields[0]}, {' '.join(fields[fields.index('-') + 1:])})"
+
+
+def cgroups():
+    for folder, names, _ in os.walk(CGROUPS):
+        if len(pathlib.Path(folder).relative_to(CGROUPS).parts) >= CGROUP_DEPTH:
+            names.clear()
+        for name in names:
+            if name.startswith("sandglass") and name not in PERMITTED_CGROUPS:
+                yield f"cgroup {folder}/{name}"
+
+
+def net_namespaces():
+    """Held by a live process that descends from us."""
+    own = os.stat("/proc/self/ns/net").st_ino
+    for pid, *_ in descendants():
+        try:
+            inode = os.stat(f"/proc/{pid}/ns/net").st_ino
+        except OSError:
+            continue
+        if inode != own:
+            yield f"network namespace {inode}"
+
+
+def pinned_namespaces():
+    """Held by a descriptor of ours."""
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith(("net:[", "mnt:[", "user:[", "pid:[")):
+            yield f"descriptor {fd} on {target}"
+
+
+def loop_devices():
+    for path in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            yield f"loop device {path.parent.parent.name} on {path.read_text().strip()}"
+        except OSError:
+            continue
+
+
+def half_made_files(state_dirs):
+    for folder, pattern in [("/run/sandglass", "*"), ("/tmp", "sandglass*"),
+                            ("/dev/shm", "sandglass*"), ("/var/tmp", "sandglass*")]:
+        yield from (f"file {path}" for path in pathlib.Path(folder).glob(pattern))
+    for folder in state_dirs:
+        yield from (f"file {path}" for path in pathlib.Path(folder).glob("**/.new-*"))
+
+
+class Leaks:
+    """A snapshot, and the question what is there now that was not there then."""
+
+    def __init__(self, state_dirs=("/var/lib/sandglass",)):
+        self.state_dirs = state_dirs
+        self.before = self.look()
+
+    def look(self):
+        sources = (processes(), mounts(), cgroups(), net_namespaces(), pinned_namespaces(),
+                   loop_devices(), half_made_files(self.state_dirs))
+        return {line for source in sources for line in source}
+
+    def left(self, seconds=5.0, spare=()):
+        """What is still left after waiting for teardown that runs behind, at most so long."""
+        deadline = time.monotonic() + seconds
+        while True:
+            reap(spare)
+            found = sorted(self.look() - self.before)
+            if not found or time.monotonic() > deadline:
+                return found
+            time.sleep(0.02)
