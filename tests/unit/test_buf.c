@@ -92,6 +92,20 @@ static void growing_gives_room_at_the_end_and_keeps_what_is_there(void **state)
     assert_null(sg_buf_grow(&b, SIZE_MAX));
 }
 
+static void the_terminator_has_room_at_every_size(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 1024; n++) { /* past several steps of growth; ASan is the judge */
+        sg_auto_buf b;
+        sg_buf_init(&b, n);
+        uint8_t *room = sg_buf_grow(&b, n);
+        assert_non_null(room);
+        memset(room, 'x', n);
+        b.n = n;
+        assert_int_equal(strlen(sg_buf_cstr(&b)), n);
+    }
+}
+
 static void an_empty_buffer_is_an_empty_string(void **state)
 {
     (void)state;
@@ -151,6 +165,7 @@ int main(void)
         cmocka_unit_test(formatting_past_the_ceiling_overflows),
         cmocka_unit_test(clearing_makes_it_usable_again),
         cmocka_unit_test(growing_gives_room_at_the_end_and_keeps_what_is_there),
+        cmocka_unit_test(the_terminator_has_room_at_every_size),
         cmocka_unit_test(an_empty_buffer_is_an_empty_string),
         cmocka_unit_test(a_file_is_read_to_its_end_up_to_the_ceiling),
         cmocka_unit_test(an_unreadable_descriptor_is_an_error),

@@ -32,6 +32,7 @@ static void what_could_drive_a_terminal_or_end_the_quote_is_escaped(void **state
           "'\\x9b2J'" }, /* and to a terminal that is not UTF-8 one byte */
         { "\xff\xfe", "'\\xff\\xfe'" },
         { "\xc3", "'\\xc3'" },
+        { "\xc3(", "'\\xc3('" },
     };
     for (size_t i = 0; i < SG_COUNT(cases); i++)
         assert_string_equal(sg_quote(cases[i][0]).s, cases[i][1]);
