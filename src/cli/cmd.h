@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands of `sandglass`: one row each in the table of main.c, one file each.
+ *
+ * A handler finds its settings in `config` and what followed its options in `args`. It prints its
+ * result on stdout (JSON when config.json), talk on stderr, and returns the exit code; errors go
+ * through cli/out.h, which knows the code of each kind. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "config/option.h"
+
+struct sg_cli {
+    struct sg_config config;
+    struct sg_origins origins;
+    const struct sg_command *command;
+    char **args; /* NULL-terminated; borrows from argv */
+    int arg_count;
+};
+
+struct sg_command {
+    const char *name;        /* "run", "template build" */
+    const char *tail;        /* "[options] -- command [args]" */
+    const char *summary;     /* one sentence */
+    const char *examples[2]; /* without the leading "sandglass " */
+    unsigned bit;            /* SG_FOR_...: which options it takes */
+    int min_args, max_args;  /* after the options; max -1: any number */
+    bool stops_at_word;      /* what follows the first word belongs to the command inside */
+    bool needs_no_config;    /* reads no file: help, version, completion */
+    const char *words;       /* of the argument, for completion: "bash zsh fish", "@templates" */
+    int (*run)(struct sg_cli *cli);
+};
+
+extern const struct sg_command sg_commands[];
+extern const size_t sg_command_count;
+
+int sg_cmd_help(struct sg_cli *cli);
+int sg_cmd_version(struct sg_cli *cli);
+int sg_cmd_config_show(struct sg_cli *cli);
+int sg_cmd_completion(struct sg_cli *cli);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program `sandglass`: the table of commands, and the way from argv to a handler.
+ *
+ * Four steps: find the command, scan its flags, gather its settings, call it. The way to
+ * `sandglass run` is kept short: no locale, no stdio, one open a settings file. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/hint.h"
+#include "cli/cmd.h"
+#include "cli/help.h"
+#include "cli/opt.h"
+#include "cli/out.h"
+#include "base/banned.h"
+
+/* A new command: its handler declared in cmd.h, its file in meson.build, its row here, its bit in
+ * config/option.h, its man page. */
+/* clang-format off */
+const struct sg_command sg_commands[] = {
+    { .name = "config show", .tail = "[options]", .bit = SG_FOR_CONFIG_SHOW,
+      .summary = "Show every setting, its value and where it came from.",
+      .examples = { "config show", "config show --memory 1g --json" },
+      .run = sg_cmd_config_show },
+    { .name = "completion", .tail = "bash|zsh|fish", .bit = SG_FOR_COMPLETION,
+      .summary = "Print the completion script of a shell.",
+      .examples = { "completion bash > /etc/bash_completion.d/sandglass",
+                    "completion fish > ~/.config/fish/completions/sandglass.fish" },
+      .min_args = 1, .max_args = 1, .needs_no_config = true, .words = "bash zsh fish",
+      .run = sg_cmd_completion },
+    { .name = "help", .tail = "[command]", .bit = SG_FOR_HELP,
+      .summary = "Explain a command.",
+      .examples = { "help run", "help --json" },
+      .max_args = 2, .needs_no_config = true, .run = sg_cmd_help },
+    { .name = "version", .tail = "[--json]", .bit = SG_FOR_VERSION,
+      .summary = "Print the version.",
+      .examples = { "version", "version --json" },
+      .needs_no_config = true, .run = sg_cmd_version },
+};
+/* clang-format on */
+
+const size_t sg_command_count = SG_COUNT(sg_commands);
+
+/* The errors of scanning come before the settings are known; people who asked for JSON anywhere
+ * get it all the same. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
+/* Refuses what no row is: "template" alone, or a word that nobody knows. */
+static int refuse_command(const char *word, bool is_group, struct sg_err *err)
+{
+    struct sg_hint hint = { .word = sg_str_of(word) };
+    sg_auto_buf verbs;
+    sg_buf_init(&verbs, 256);
+    size_t n = strlen(word);
+    for (size_t i = 0; i < sg_command_count; i++) {
+        const char *name = sg_commands[i].name;
+        if (is_group && strncmp(name, word, n) == 0 && name[n] == ' ')
+            sg_buf_addf(&verbs, "%s%s", verbs.n ? ", " : "", name + n + 1);
+        sg_hint_try(&hint, name);
+    }
+    if (is_group)
+        return sg_fail(err, SG_INVALID, "'%s' needs one of: %s", word, sg_buf_cstr(&verbs));
+    return sg_fail(err, SG_INVALID, "unknown command %s%s; 'sandglass help' lists them",
+                   sg_quote(word).s, sg_hint_text(&hint, "").s);
+}
+
+static int gather(struct sg_cli *cli, const struct sg_flags *flags, char *const *env,
+                  struct sg_err *err)
+{
+    sg_config_init(&cli->config, &cli->origins);
+    sg_auto_free char *named = sg_flags_config_file(flags);
+    if (!cli->command->needs_no_config &&
+        sg_config_load(&cli->config, &cli->origins, named, env, err) < 0)
+        return -1;
+    return sg_flags_apply(flags, &cli->config, &cli->origins, err);
+}
+
+static int run_command(const struct sg_command *command, int argc, char **argv, struct sg_cli *cli)
+{
+    struct sg_err err;
+    sg_auto_flags flags = { 0 };
+    if (sg_flags_scan(command, argc, argv, &flags, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (flags.wants_help)
+        return sg_help_command(command);
+    bool wants_json = cli->config.json;
+    cli->command = command;
+    cli->args = flags.args;
+    cli->arg_count = flags.arg_count;
+    int code;
+    if (gather(cli, &flags, environ, &err) < 0) {
+        cli->config.json = wants_json;
+        code = sg_cli_fail(cli, &err);
+    } else {
+        code = command->run(cli);
+    }
+    sg_config_done(&cli->config, &cli->origins);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct sg_cli cli = { .config = { .json = asks_for_json(argc, argv) } };
+    struct sg_err err;
+    const char *word = argc > 1 ? argv[1] : "--help";
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return sg_help_overview();
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
+        word = "version";
+    int used;
+    const struct sg_command *command = sg_help_find(word, argc > 2 ? argv[2] : NULL, &used);
+    if (command)
+        return run_command(command, argc - 1 - used, argv + 1 + used, &cli);
+    bool is_group = sg_help_is_group(word);
+    if (is_group && argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
+        return sg_help_group(word);
+    if (word[0] == '-')
+        (void)sg_fail(&err, SG_INVALID,
+                      "unknown option %s: a command comes first, as in 'sandglass run'",
+                      sg_quote(word).s);
+    else if (is_group && argc > 2) {
+        sg_auto_free char *both = sg_printf("%s %s", word, argv[2]);
+        (void)refuse_command(both, false, &err);
+    } else
+        (void)refuse_command(word, is_group, &err);
+    return sg_cli_fail(&cli, &err);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/check.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "config/mapping.h"
+#include "base/banned.h"
+
+static const char digits[] = "0123456789";
+static const char name_bytes[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+enum { MAX_HOSTNAME = 64, MAX_USER = 64 }; /* both are the kernel's and shadow's own */
+
+int sg_check_filled(const char *text, struct sg_err *err)
+{
+    if (!*text)
+        return sg_fail(err, SG_INVALID, "must not be empty");
+    return 0;
+}
+
+int sg_check_absolute(const char *text, struct sg_err *err)
+{
+    if (text[0] != '/')
+        return sg_fail(err, SG_INVALID, "%s is not an absolute path", sg_quote(text).s);
+    return 0;
+}
+
+int sg_check_hostname(const char *text, struct sg_err *err)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n > MAX_HOSTNAME || text[0] == '-' || strspn(text, name_bytes) != n)
+        return sg_fail(err, SG_INVALID, "%s is not a host name (1 to %d of a-z, 0-9, - and .)",
+                       sg_quote(text).s, MAX_HOSTNAME);
+    return 0;
+}
+
+/* "", a name, "1000" or "1000:1000". Whether it exists is known inside only. */
+int sg_check_user(const char *text, struct sg_err *err)
+{
+    size_t n = strlen(text);
+    size_t number = strspn(text, digits);
+    bool is_name = strspn(text, name_bytes) == n && text[0] != '-';
+    bool is_pair = number > 0 && text[number] == ':' && text[number + 1] &&
+                   text[number + 1 + strspn(text + number + 1, digits)] == '\0';
+    if (n > MAX_USER || !(is_name || is_pair))
+        return sg_fail(err, SG_INVALID, "%s is not a user name or UID[:GID]", sg_quote(text).s);
+    return 0;
+}
+
+int sg_check_env(const char *text, struct sg_err *err)
+{
+    if (text[0] == '=' || text[0] == '\0')
+        return sg_fail(err, SG_INVALID, "%s has no name before the '='", sg_quote(text).s);
+    return 0;
+}
+
+int sg_check_copy(const char *text, struct sg_err *err)
+{
+    struct sg_mapping ignored;
+    return sg_mapping_parse_copy(text, &ignored, err);
+}
+
+int sg_check_bind(const char *text, struct sg_err *err)
+{
+    struct sg_mapping ignored;
+    return sg_mapping_parse_bind(text, &ignored, err);
+}

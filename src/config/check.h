@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a text setting may hold; for the rows of the option table. Each fails as SG_INVALID. */
+#pragma once
+
+#include "base/err.h"
+
+int sg_check_filled(const char *text, struct sg_err *err);
+int sg_check_absolute(const char *text, struct sg_err *err);
+int sg_check_hostname(const char *text, struct sg_err *err);
+int sg_check_user(const char *text, struct sg_err *err);
+int sg_check_env(const char *text, struct sg_err *err);
+int sg_check_copy(const char *text, struct sg_err *err);
+int sg_check_bind(const char *text, struct sg_err *err);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings: what a run is to be, gathered from defaults, files, environment and flags.
+ *
+ * Later wins: default, /etc/sandglass/sandglass.toml, the user's own sandglass.toml, environment,
+ * flags; lists add up instead. A file named by --config or $SANDGLASS_CONFIG replaces both default
+ * files. The working directory is never searched: a repository that somebody cloned must not widen
+ * its own sandbox. Each value remembers where it came from. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct sg_strlist {
+    char **v; /* owned, with the texts; NULL-terminated once anything was added */
+    size_t n;
+};
+
+enum sg_net { SG_NET_NONE, SG_NET_FILTERED, SG_NET_OPEN };
+enum sg_tty { SG_TTY_AUTO, SG_TTY_ON, SG_TTY_OFF };
+
+/* All texts are owned and never NULL after sg_config_init(). */
+struct sg_config {
+    char *template, *workdir, *user, *hostname; /* user "": the template's */
+    char *state_dir;
+    uint64_t memory_bytes;
+    uint64_t cpu_milli; /* 1000 is one cpu */
+    uint64_t pids;
+    uint64_t disk_bytes;
+    uint64_t open_files;
+    uint64_t timeout_ms;   /* 0: none */
+    uint64_t output_bytes; /* of stdout and stderr together, then the run is ended; 0: no limit */
+    struct sg_strlist env; /* "NAME=value", or "NAME" to take it from our own environment */
+    struct sg_strlist copy_in, copy_out, bind; /* see config/mapping.h */
+    enum sg_net net;
+    enum sg_tty tty;
+    bool json, read_only, quiet;
+    /* Of single commands; flags only. */
+    char *name;              /* template import */
+    bool force, names, sudo; /* template build, import; list; import */
+    char *config_file;       /* --config; "" when not given */
+};
+
+enum sg_origin_kind {
+    SG_FROM_DEFAULT,
+    SG_FROM_FILE,
+    SG_FROM_ENVIRONMENT,
+    SG_FROM_FLAG,
+};
+
+enum { SG_MAX_OPTIONS = 48, SG_MAX_CONFIG_FILES = 2, SG_MAX_CONFIG_BYTES = 1 << 20 };
+
+struct sg_origin {
+    enum sg_origin_kind kind;
+    uint32_t line;    /* of a file */
+    const char *file; /* borrows from sg_origins */
+};
+
+struct sg_origins {
+    struct sg_origin of[SG_MAX_OPTIONS]; /* by row of the option table */
+    char *files[SG_MAX_CONFIG_FILES];    /* owned: what was read, in order */
+    size_t file_count;
+    bool has_daytona; /* a [daytona] table was there, and ignored */
+};
+
+void sg_config_init(struct sg_config *c, struct sg_origins *o); /* the defaults */
+void sg_config_done(struct sg_config *c, struct sg_origins *o);
+
+/* Reads the files (`named_file`, or the default ones when it is NULL) and the environment `env`
+ * (as of environ(7)). SG_INVALID names file, line and column; SG_NOT_FOUND: the named file. */
+int sg_config_load(struct sg_config *c, struct sg_origins *o, const char *named_file,
+                   char *const *env, struct sg_err *err);
+
+/* One file's text; `file` is its name for messages and origins, and must outlive `o`. */
+int sg_config_apply_toml(struct sg_config *c, struct sg_origins *o, const char *file,
+                         struct sg_str text, struct sg_err *err);
