@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: all up check bench lint asan fuzz soak install clean
 
 all: $(BUILD)/build.ninja
-	ninja -C $(BUILD)
+	ninja --quiet -C $(BUILD)
 
 $(BUILD)/build.ninja:
 	@command -v meson >/dev/null || { echo "meson is missing: 'tools/deps build' installs it" >&2; exit 1; }

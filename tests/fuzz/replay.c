@@ -21,7 +21,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 enum {
-    MAX_INPUT = 16 << 20,
+    INPUT_BYTES = 16 << 20,
     EVERY_PREFIX = 256,  /* inputs up to this size are cut at each byte */
     MAX_PREFIXES = 1024, /* larger ones at this many places             */
 };
@@ -56,7 +56,7 @@ static int replay_file(int dir_fd, const char *name, struct sg_err *err)
     if (!S_ISREG(st.st_mode))
         return 0;
     sg_auto_buf bytes;
-    sg_buf_init(&bytes, MAX_INPUT);
+    sg_buf_init(&bytes, INPUT_BYTES);
     if (sg_buf_read_fd(&bytes, fd, name, err) < 0)
         return -1;
     feed_with_prefixes(bytes.p, bytes.n);

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 
 BIN = os.environ.get("SANDGLASS_BIN") or shutil.which("sandglass") or "sandglass"
+# The same with its protections removable one by one (SANDGLASS_TEST_SWITCHES); None without it.
+SWITCHED_BIN = os.environ.get("SANDGLASS_SWITCHED_BIN")
 TIMEOUT = 60
 # Far from the system's, people's and the sandboxes' own ranges; a new one each time.
 UIDS = itertools.count(48000 + os.getpid() % 1000 * 10)
@@ -66,6 +68,12 @@ class Runner:
 
     def sandglass(self, *args, **kw):
         return self.command(BIN, *args, **kw)
+
+    def switched(self, switches, *args, env=None, **kw):
+        """sandglass with protections switched off, to show that a test would notice."""
+        assert SWITCHED_BIN, "SANDGLASS_SWITCHED_BIN is not set; tools/check sets it"
+        env = {"SANDGLASS_TEST_SWITCHES": switches, **(env or {})}
+        return self.command(SWITCHED_BIN, *args, env=env, **kw)
 
     def run_json(self, *command, options=(), **kw):
         """The object that `sandglass run --json` prints: the last line of its output."""
