@@ -2,6 +2,7 @@
 #include "ctl/chan.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -54,17 +55,12 @@ int sg_chan_pair(int ret_fds[2], struct sg_err *err)
     return 0;
 }
 
-int sg_chan_send(int fd, const struct sg_msg *m, const int *fds, unsigned fd_count, bool may_block,
-                 struct sg_err *err)
+int sg_chan_send_bytes(int fd, const void *p, size_t n, const int *fds, unsigned fd_count,
+                       bool may_block, struct sg_err *err)
 {
-    sg_auto_buf bytes;
-    sg_buf_init(&bytes, SG_CTL_MAX_BYTES);
-    if (sg_msg_encode(m, &bytes, err) < 0)
-        return -1;
     if (fd_count > SG_CTL_MAX_FDS)
         return sg_fail(err, SG_INTERNAL, "%u descriptors in one message", fd_count);
-
-    struct iovec iov = { bytes.p, bytes.n };
+    struct iovec iov = { (void *)(uintptr_t)p, n };
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(int) * SG_CTL_MAX_FDS)];
@@ -83,8 +79,20 @@ int sg_chan_send(int fd, const struct sg_msg *m, const int *fds, unsigned fd_cou
         if (sendmsg(fd, &mh, MSG_NOSIGNAL | (may_block ? 0 : MSG_DONTWAIT)) >= 0)
             return 0;
         if (errno != EINTR)
-            return sg_fail_sys(err, "send message %s", sg_msg_table[m->type].name);
+            return sg_fail_sys(err, "send a control message");
     }
+}
+
+int sg_chan_send(int fd, const struct sg_msg *m, const int *fds, unsigned fd_count, bool may_block,
+                 struct sg_err *err)
+{
+    sg_auto_buf bytes;
+    sg_buf_init(&bytes, SG_CTL_MAX_BYTES);
+    if (sg_msg_encode(m, &bytes, err) < 0)
+        return -1;
+    if (sg_chan_send_bytes(fd, bytes.p, bytes.n, fds, fd_count, may_block, err) < 0)
+        return sg_wrap(err, "message %s", sg_msg_table[m->type].name);
+    return 0;
 }
 
 /* Moves received descriptors into the packet; those beyond its slots are closed. */
@@ -147,9 +155,12 @@ enum sg_recv sg_chan_recv(int fd, unsigned roles, bool may_block, struct sg_pack
         sg_fail_sys(err, "receive a control message");
         return SG_RECV_ERROR;
     }
-    if (n <= 0)
+    if (n >= 0)
+        collect_fds(&mh, p); /* even an empty packet can carry some */
+    if (n <= 0) {
+        sg_packet_clear(p);
         return SG_RECV_CLOSED;
-    collect_fds(&mh, p);
+    }
     p->bytes.n = (size_t)n;
     if (check(p, roles, mh.msg_flags, err) < 0) {
         sg_packet_clear(p);

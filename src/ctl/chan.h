@@ -26,11 +26,16 @@ int sg_chan_pair(int ret_fds[2], struct sg_err *err);
 int sg_chan_send(int fd, const struct sg_msg *m, const int *fds, unsigned fd_count, bool may_block,
                  struct sg_err *err);
 
+/* The same for a packet that is encoded already. err.sys is EAGAIN where it would have blocked. */
+int sg_chan_send_bytes(int fd, const void *p, size_t n, const int *fds, unsigned fd_count,
+                       bool may_block, struct sg_err *err);
+
 enum sg_recv { SG_RECV_ERROR = -1, SG_RECV_CLOSED = 0, SG_RECV_MESSAGE = 1, SG_RECV_AGAIN = 2 };
 
 /* Receives one packet into `p` (cleared first). A packet that is not a valid message of a role
  * in `roles` (1 << enum sg_msg_role), or carries more descriptors than its row permits, is
- * SG_RECV_ERROR with its descriptors closed; the connection itself stays usable. */
+ * SG_RECV_ERROR with its descriptors closed; the connection itself stays usable (err.sys is 0
+ * then, and an errno where the socket failed). An empty packet counts as the end. */
 enum sg_recv sg_chan_recv(int fd, unsigned roles, bool may_block, struct sg_packet *p,
                           struct sg_err *err);
 

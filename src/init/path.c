@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/str.h"
+#include "base/banned.h"
+
+const char *sg_path_base(void)
+{
+    struct stat st;
+    return stat("/workspace", &st) == 0 && S_ISDIR(st.st_mode) ? "/workspace" : "/";
+}
+
+int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    const struct open_how how = {
+        .flags = (unsigned)flags | O_CLOEXEC,
+        .mode = flags & O_CREAT ? mode : 0,
+        .resolve = RESOLVE_NO_MAGICLINKS,
+    };
+    long fd;
+    do
+        fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+    while (fd < 0 && errno == EINTR);
+    return (int)fd;
+}
+
+/* Opens the start of a relative path; AT_FDCWD for an absolute one, where it does not matter. */
+static int open_base(const char *path)
+{
+    return path[0] == '/' ? AT_FDCWD : open(sg_path_base(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+int sg_path_open(struct sg_text path, int flags, mode_t mode, struct sg_err *err)
+{
+    sg_auto_fd base = open_base(path.p);
+    if (base == -1)
+        return sg_fail_sys(err, "open the directory of relative paths");
+    int fd = sg_path_open_at(base, path.p, flags, mode);
+    return fd < 0 ? sg_fail_sys(err, "open %s", sg_quote(path.p).s) : fd;
+}
+
+int sg_path_open_parent(struct sg_text path, char ret_name[SG_PATH_NAME_MAX + 1],
+                        struct sg_err *err)
+{
+    size_t end = path.n;
+    while (end && path.p[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start && path.p[start - 1] != '/')
+        start--;
+    struct sg_str name = { path.p + start, end - start };
+    if (name.n == 0 || sg_str_is(name, ".") || sg_str_is(name, ".."))
+        return sg_fail(err, SG_INVALID, "%s does not name an entry", sg_quote(path.p).s);
+    if (name.n > SG_PATH_NAME_MAX || start > SG_CTL_MAX_PATH) {
+        errno = ENAMETOOLONG;
+        return sg_fail_sys(err, "open %s", sg_quote(path.p).s);
+    }
+    char parent[SG_CTL_MAX_PATH + 2] = ".";
+    if (start) {
+        memcpy(parent, path.p, start);
+        parent[start] = '\0';
+    }
+    int fd =
+        sg_path_open((struct sg_text) { parent, strlen(parent) }, O_PATH | O_DIRECTORY, 0, err);
+    if (fd < 0)
+        return -1;
+    memcpy(ret_name, name.p, name.n);
+    ret_name[name.n] = '\0';
+    return fd;
+}
+
+void sg_path_of_fd(int fd, char ret[SG_PATH_LINK_BYTES])
+{
+    (void)snprintf(ret, SG_PATH_LINK_BYTES, "/proc/self/fd/%d", fd);
+}
