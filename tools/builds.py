@@ -26,14 +26,25 @@ def directory(variant):
     return ROOT / f"build-check-{variant}"
 
 
+class BuildFailed(Exception):
+    pass
+
+
+def run(argv, compiler, out):
+    done = subprocess.run([str(a) for a in argv], cwd=ROOT, env={**os.environ, "CC": compiler},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace")
+    if done.returncode:
+        print(done.stdout, file=out, flush=True)
+        raise BuildFailed(f"{argv[0]} failed in {argv[-1]}")
+
+
 def build(variant, out=None):
-    """Configures when needed and builds. Output goes to the file `out`; raises on failure."""
+    """Configures when needed and builds. What fails is told in the file `out`, and raises."""
     where = directory(variant)
     compiler, options = VARIANTS[variant]
-    run = lambda *argv: subprocess.run(argv, check=True, stdout=out, stderr=out, cwd=ROOT,
-                                       env={**os.environ, "CC": compiler})
     if not (where / "build.ninja").exists():
-        run("meson", "setup", where, "--werror", "-Dtests=enabled", f"--prefix={STAGE / variant}",
-            *options)
-    run("ninja", "--quiet", "-C", where)
+        run(["meson", "setup", "--werror", "-Dtests=enabled", f"--prefix={STAGE / variant}",
+             *options, where], compiler, out)
+    run(["ninja", "--quiet", "-C", where], compiler, out)
     return where
