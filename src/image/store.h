@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of stored templates: how one comes to be, is found, and goes.
+ *
+ * T1. A name always leads to a whole template: it is built as .new-<random>, synced, then renamed.
+ * T2. Who builds or removes holds an exclusive lock (flock) on the directory, who uses it a shared
+ *     one. Locks go with their process, so after a crash the rest is swept by the next builder.
+ * T3. The directory is closed to everybody else (0700): layers hold ids as seen inside, so a
+ *     template's sudo is a set-id program of the real root. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+/* Opens <state>/templates. With `may_make` it is made; without, SG_NOT_FOUND when absent. */
+int sg_store_open(const char *state_dir, bool may_make, struct sg_err *err);
+
+/* Opens the template's directory and locks it against removal. SG_NOT_FOUND. */
+int sg_store_use(int store_fd, const char *name, struct sg_err *err);
+
+/* SG_NOT_FOUND, or SG_CONFLICT while it is in use. */
+int sg_store_remove(int store_fd, const char *name, struct sg_err *err);
+
+/* Removes what crashed builders left, and with `keep_host` every other version of `host` that
+ * nobody uses. Never fails: what cannot be removed now is found again. */
+void sg_store_sweep(int store_fd, const char *keep_host);
+
+/* A template under construction; removed by _done unless committed. */
+struct sg_stage {
+    int store_fd; /* owned */
+    int fd;       /* the new directory, locked */
+    char name[32];
+};
+
+int sg_stage_new(const char *state_dir, struct sg_stage *ret, struct sg_err *err);
+void sg_stage_done(struct sg_stage *s);
+
+/* Gives it its name. SG_CONFLICT when the name is taken, unless `replaces`; then cells that use the
+ * old one keep it until they end. */
+int sg_stage_commit(struct sg_stage *s, const char *name, bool replaces, struct sg_err *err);
+
+#define SG_STORE_HOST_PREFIX ".host-"
+#define sg_auto_stage        __attribute__((cleanup(sg_stage_done))) struct sg_stage
