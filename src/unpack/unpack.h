@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unpacking one hostile archive into one directory.
+ *
+ * U1. Nothing outside of the target directory is made, changed or linked to: every name is opened
+ *     below the target, through no symbolic link and onto no other mount.
+ * U2. Nothing that exists is replaced: a second entry of the same name is refused, except that a
+ *     directory may be named again.
+ * U3. No device node, set-id bit (unless asked for), extended attribute or id above 65535 gets in.
+ * U4. Memory use does not depend on the archive; entries, bytes, ratio, depth and names have
+ * limits. On failure the caller throws the target away: it holds whatever came before the bad
+ * entry. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct sg_unpack_options {
+    uint64_t max_entries;
+    uint64_t max_bytes;        /* of content; a sparse file counts with its full size */
+    uint64_t max_ratio;        /* unpacked bytes per archive byte ... */
+    uint64_t ratio_free_bytes; /* ... once this much has been unpacked */
+    unsigned max_depth;        /* components of a name */
+    bool is_one_user;          /* everything stays owned by the caller */
+    bool keeps_setuid;         /* for templates whose profile grants sudo */
+    bool skips_devices;        /* count them as skipped instead of refusing the archive */
+};
+
+/* The limits that the program starts with; flags off. */
+struct sg_unpack_options sg_unpack_defaults(void);
+
+struct sg_unpack_result {
+    uint64_t entries, bytes;
+    uint64_t skipped; /* FIFOs and sockets, and devices where asked */
+    uint64_t setuid_dropped;
+    char first_skipped[96]; /* quoted, or empty */
+};
+
+/* Reads a tar archive (plain, gzip, bzip2, xz or zstd) from `archive_fd`. SG_INVALID names the
+ * entry that is not acceptable, SG_EXHAUSTED the limit. Blocks. */
+int sg_unpack(int archive_fd, int target_fd, const struct sg_unpack_options *options,
+              struct sg_unpack_result *ret, struct sg_err *err);
