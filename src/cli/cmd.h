@@ -36,6 +36,8 @@ struct sg_command {
 extern const struct sg_command sg_commands[];
 extern const size_t sg_command_count;
 
+int sg_cmd_run(struct sg_cli *cli);
+int sg_cmd_shell(struct sg_cli *cli);
 int sg_cmd_help(struct sg_cli *cli);
 int sg_cmd_version(struct sg_cli *cli);
 int sg_cmd_config_show(struct sg_cli *cli);

@@ -18,6 +18,15 @@
  * config/option.h, its man page. */
 /* clang-format off */
 const struct sg_command sg_commands[] = {
+    { .name = "run", .tail = "[options] -- command [args]", .bit = SG_FOR_RUN,
+      .summary = "Run a command in a fresh sandbox that is gone when it ends.",
+      .examples = { "run -- python3 -c 'print(1)'",
+                    "run --memory 1g --copy-in job.py:. --copy-out out.csv:. -- python3 job.py" },
+      .min_args = 1, .max_args = -1, .stops_at_word = true, .run = sg_cmd_run },
+    { .name = "shell", .tail = "[options]", .bit = SG_FOR_SHELL,
+      .summary = "Open a shell in a fresh sandbox that is gone when it ends.",
+      .examples = { "shell", "shell --template base --bind .:/workspace" },
+      .run = sg_cmd_shell },
     { .name = "config show", .tail = "[options]", .bit = SG_FOR_CONFIG_SHOW,
       .summary = "Show every setting, its value and where it came from.",
       .examples = { "config show", "config show --memory 1g --json" },

@@ -9,6 +9,7 @@
 enum {
     SG_CELL_MAX_LAYERS = 32,
     SG_CELL_MAX_BINDS = 32,
+    SG_CELL_MAX_HIDDEN = 8,
     SG_CELL_IDS = 65536, /* width of a cell's own uid and gid range */
 };
 
@@ -37,11 +38,14 @@ struct sg_cell_spec {
     size_t layer_count;
     struct sg_bind binds[SG_CELL_MAX_BINDS];
     size_t bind_count;
+    const char *hide[SG_CELL_MAX_HIDDEN]; /* absolute paths inside, covered by an empty directory */
+    size_t hide_count;
     const char *hostname;
     struct sg_limits limits;
     bool is_read_only;   /* root and binds; /tmp and /dev/shm stay writable */
     bool grants_sudo;    /* template profile: setuid works inside, instead of no_new_privs */
-    bool is_idmapped;    /* layers hold ids 0 to 65535 (all stored templates; not rootless)   */
+    bool is_idmapped;    /* layers hold ids 0 to 65535 (all stored templates; never rootless) */
+    bool is_rootless;    /* the caller has become root of an own user namespace (userns.h) */
     const char *workdir; /* absolute; made when missing, owned by owner_id */
     uint32_t owner_id;   /* uid and gid inside that own a directory made for workdir */
 };

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/cell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "ctl/chan.h"
+#include "engine/init_image.h"
+#include "engine/plan.h"
+#include "engine/root.h"
+#include "engine/seccomp_data.h"
+#include "engine/sweeper.h"
+#include "engine/switches.h"
+#include "engine/userns.h"
+#include "sys/raw.h"
+#include "base/banned.h"
+
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
+
+enum { SETTLE_MS = 15000, TEARDOWN_MS = 5000, MIN_DISK_OF_MEMORY = 4 };
+
+/* What root inside keeps: enough to be root over its own files and processes (apt, su, sudo), in a
+ * user namespace that owns no other namespace. */
+#define CAP(x) (1ULL << CAP_##x)
+static const uint64_t CELL_CAPS = CAP(CHOWN) | CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(FSETID) |
+                                  CAP(KILL) | CAP(SETGID) | CAP(SETUID) | CAP(SETPCAP) |
+                                  CAP(NET_BIND_SERVICE) | CAP(SYS_CHROOT) | CAP(SETFCAP) |
+                                  CAP(AUDIT_WRITE);
+
+struct sg_cell {
+    struct sg_ids ids;
+    struct sg_cgroup cgroup;
+    struct sg_sweeper sweeper;
+    struct sg_root root;
+    struct sg_plan plan;
+    struct sock_fprog filter;
+    char *stack;
+    int userns_fd, init_fd, pidfd, ctl_fd, far_fd;
+    pid_t pid;
+    bool has_cgroups, has_sweeper, is_swap_counted;
+    int space_fd; /* the scratch, for its free space */
+};
+
+/* ---- the child's steps ---- */
+
+static void plan_start(struct sg_cell *c)
+{
+    struct sg_plan *p = &c->plan;
+    sg_plan_add(p, (struct sg_step) { .op = STEP_DIE_WITH_PARENT });
+    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+        if (c->cgroup.join_fds[i] >= 0)
+            sg_plan_add(p, (struct sg_step) { STEP_JOIN_CGROUP, .fd = c->cgroup.join_fds[i],
+                                              .text = sg_controller_name(i) });
+    /* Made by the child itself: so they overlap with our work on the root filesystem, and the
+     * cgroup namespace starts at the cgroup that was just joined. */
+    sg_plan_add(p,
+                (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET | CLONE_NEWCGROUP });
+    sg_plan_add(p, (struct sg_step) { .op = STEP_LOOPBACK_UP });
+    sg_plan_add(p, (struct sg_step) { STEP_WRITE_FILE,
+                                      .path = "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+                                      .text = "0", .is_optional = true });
+    sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
+    sg_plan_publish(p);
+}
+
+static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
+{
+    const struct {
+        int which;
+        uint64_t limit;
+        bool is_on;
+    } limits[] = {
+        { RLIMIT_NOFILE, spec->limits.open_files, true },
+        { RLIMIT_CORE, 0, true },
+        { RLIMIT_MEMLOCK, 8u << 20, true },
+        /* Where the cgroup is not to be had, the next best thing; the report names it. */
+        { RLIMIT_DATA, spec->limits.mem_bytes, c->cgroup.missing & 1u << SG_CTRL_MEMORY },
+        { RLIMIT_NPROC, spec->limits.pids, c->cgroup.missing & 1u << SG_CTRL_PIDS },
+    };
+    for (size_t i = 0; i < SG_COUNT(limits); i++)
+        if (limits[i].is_on)
+            sg_plan_add(&c->plan,
+                        (struct sg_step) { STEP_RLIMIT, .value = (uint64_t)limits[i].which,
+                                           .limit = limits[i].limit });
+}
+
+static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
+{
+    struct sg_plan *p = &c->plan;
+    const uint32_t id = spec->is_rootless ? spec->owner_id : 0;
+    sg_plan_add(p, (struct sg_step) { STEP_HOSTNAME, .text = spec->hostname });
+    plan_rlimits(c, spec);
+    if (!spec->is_rootless)
+        sg_plan_add(p, (struct sg_step) { .op = STEP_DROP_GROUPS });
+    if (!sg_switch_is_on(SG_SWITCH_NO_USERNS))
+        sg_plan_add(p, (struct sg_step) { STEP_ENTER_USERNS, .fd = c->userns_fd, .value = id });
+    sg_plan_add(p, (struct sg_step) { STEP_STDIO, .fd = c->far_fd });
+    if (!spec->grants_sudo && !sg_switch_is_on(SG_SWITCH_NO_NO_NEW_PRIVS))
+        sg_plan_add(p, (struct sg_step) { .op = STEP_NO_NEW_PRIVS });
+    /* Before the capabilities go: without no_new_privs the filter needs CAP_SYS_ADMIN. */
+    if (!sg_switch_is_on(SG_SWITCH_NO_SECCOMP))
+        sg_plan_add(p, (struct sg_step) { .op = STEP_SECCOMP, .filter = &c->filter });
+    if (!sg_switch_is_on(SG_SWITCH_NO_CAP_BOUND))
+        sg_plan_add(p, (struct sg_step) { .op = STEP_BOUND_CAPS, .value = CELL_CAPS });
+    sg_plan_add(p,
+                (struct sg_step) { .op = STEP_DIE_WITH_PARENT }); /* a change of ids forgets it */
+    sg_plan_add(p, (struct sg_step) { STEP_EXEC, .fd = c->init_fd, .text = "sandglass-init" });
+    sg_plan_publish(p);
+}
+
+/* ---- making ---- */
+
+static int start_child(struct sg_cell *c, struct sg_err *err)
+{
+    c->stack = mmap(NULL, SG_PLAN_STACK_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (c->stack == MAP_FAILED) {
+        c->stack = NULL;
+        return sg_fail_sys(err, "make a stack for the sandbox's first process");
+    }
+    c->plan.child_tid = 1;
+    const int birth = sg_cgroup_birth_fd(&c->cgroup);
+    struct clone_args args = {
+        .flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | CLONE_NEWNS |
+                 CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | (birth >= 0 ? CLONE_INTO_CGROUP : 0),
+        .pidfd = (uintptr_t)&c->pidfd,
+        .child_tid = (uintptr_t)&c->plan.child_tid,
+        .stack = (uintptr_t)c->stack,
+        .stack_size = SG_PLAN_STACK_BYTES,
+        .cgroup = birth >= 0 ? (unsigned)birth : 0u,
+    };
+    long pid = sg_raw_clone3(&args, sg_plan_walk, &c->plan);
+    if (pid < 0) {
+        errno = (int)-pid;
+        return sg_fail_sys(err, "make the namespaces");
+    }
+    c->pid = (pid_t)pid;
+    return 0;
+}
+
+/* Files in the writable layer are memory, too: leave room for processes, so that a full disk is a
+ * full disk and not an end by lack of memory. */
+static uint64_t disk_size(const struct sg_limits *l)
+{
+    uint64_t most = l->mem_bytes - l->mem_bytes / MIN_DISK_OF_MEMORY;
+    if (sg_switch_is_on(SG_SWITCH_NO_DISK_LIMIT))
+        return 1ULL << 40;
+    return l->disk_bytes < most ? l->disk_bytes : most;
+}
+
+static void lift_switched_limits(struct sg_limits *l)
+{
+    if (sg_switch_is_on(SG_SWITCH_NO_PIDS_LIMIT))
+        l->pids = 30000;
+    if (sg_switch_is_on(SG_SWITCH_NO_MEMORY_LIMIT))
+        l->mem_bytes = 1ULL << 33;
+    if (sg_switch_is_on(SG_SWITCH_NO_CPU_LIMIT))
+        l->cpu_milli = 1000000;
+}
+
+static int build(struct sg_cell *c, struct sg_cell_spec *spec, unsigned flags, struct sg_err *err)
+{
+    if (sg_ids_claim(!spec->is_rootless, &c->ids, err) < 0)
+        return -1;
+    sg_cgroup_init(&c->cgroup, &c->ids);
+    if (flags & SG_CELL_SWEPT) {
+        if (sg_sweeper_start(&c->sweeper, &c->cgroup, &c->ids, err) < 0)
+            return -1;
+        c->has_sweeper = true;
+    }
+    lift_switched_limits(&spec->limits);
+    c->has_cgroups = true;
+    if (sg_cgroup_make(&c->cgroup, &spec->limits, err) < 0)
+        return -1;
+    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
+
+    int pair[2];
+    if (sg_chan_pair(pair, err) < 0)
+        return -1;
+    c->ctl_fd = pair[0];
+    c->far_fd = pair[1];
+    if (start_child(c, err) < 0)
+        return -1;
+    plan_start(c);
+
+    const struct sg_idmap map = spec->is_rootless
+                                    ? (struct sg_idmap) { spec->owner_id, 0, 1 }
+                                    : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS };
+    c->userns_fd = sg_userns_new(&map, err);
+    if (c->userns_fd < 0)
+        return -1;
+    c->init_fd = sg_init_image_open(err);
+    if (c->init_fd < 0)
+        return -1;
+    spec->limits.disk_bytes = disk_size(&spec->limits);
+    if (sg_root_build(&c->root, spec, &c->ids, c->userns_fd, &c->plan, err) < 0)
+        return -1;
+    c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
+    if (c->space_fd < 0)
+        return sg_fail_sys(err, "keep the writable layer's descriptor");
+    plan_end(c, spec);
+    return 0;
+}
+
+struct sg_cell *sg_cell_new(const struct sg_cell_spec *spec, unsigned flags, struct sg_err *err)
+{
+    struct sg_cell *c = sg_new(struct sg_cell);
+    c->ids.lock_fd = c->userns_fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
+    c->space_fd = c->sweeper.keep_fd = -1;
+    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+        c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
+    sg_root_init(&c->root);
+    c->filter = (struct sock_fprog) { .len = (unsigned short)sg_seccomp_cell_len,
+                                      .filter = (struct sock_filter *)sg_seccomp_cell };
+    struct sg_cell_spec own = *spec;
+    if (build(c, &own, flags, err) == 0)
+        return c;
+    /* A step of the child may have failed first, and be the reason that ours did. */
+    (void)sg_plan_explain(&c->plan, err);
+    sg_cell_free(c);
+    return NULL;
+}
+
+/* The child has its own descriptors and memory now. */
+static void drop_setup(struct sg_cell *c)
+{
+    sg_root_done(&c->root);
+    sg_drop_fd(&c->userns_fd);
+    sg_drop_fd(&c->init_fd);
+    sg_drop_fd(&c->far_fd);
+    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+        sg_drop_fd(&c->cgroup.join_fds[i]);
+    if (c->stack)
+        (void)munmap(c->stack, SG_PLAN_STACK_BYTES);
+    c->stack = NULL;
+}
+
+int sg_cell_settle(struct sg_cell *c, struct sg_err *err)
+{
+    if (!sg_plan_wait(&c->plan, SETTLE_MS))
+        return sg_fail(err, SG_TIMEOUT, "the sandbox was not ready after %d s", SETTLE_MS / 1000);
+    drop_setup(c);
+    if (sg_plan_explain(&c->plan, err) < 0)
+        return sg_wrap(err, "start the sandbox");
+    return 0;
+}
+
+/* ---- use and end ---- */
+
+int sg_cell_ctl(const struct sg_cell *c)
+{
+    return c->ctl_fd;
+}
+
+int sg_cell_pidfd(const struct sg_cell *c)
+{
+    return c->pidfd;
+}
+
+int sg_cell_report(const struct sg_cell *c, struct sg_cell_report *ret, struct sg_err *err)
+{
+    struct sg_cell_report r = { .missing = c->cgroup.missing,
+                                .is_swap_counted = c->is_swap_counted };
+    const struct sg_root space = { .scratch_fd = c->space_fd };
+    uint64_t unused = 0;
+    if (sg_cgroup_usage(&c->cgroup, &r.usage, err) < 0)
+        return -1;
+    if (sg_root_space(&space, &r.disk_bytes, &unused) == 0)
+        r.disk_used_bytes = r.disk_bytes - unused;
+    *ret = r;
+    return 0;
+}
+
+void sg_cell_kill(struct sg_cell *c)
+{
+    if (c->pidfd >= 0)
+        (void)sg_raw(SYS_pidfd_send_signal, c->pidfd, SIGKILL, 0, 0);
+}
+
+void sg_cell_free(struct sg_cell *c)
+{
+    if (!c)
+        return;
+    sg_cell_kill(c);
+    if (c->pid > 0)
+        while (waitpid(c->pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+    drop_setup(c);
+    sg_drop_fd(&c->ctl_fd);
+    sg_drop_fd(&c->pidfd);
+    sg_drop_fd(&c->space_fd);
+    sg_cgroup_done(&c->cgroup);
+    if (c->has_cgroups)
+        (void)sg_cgroup_remove(&c->cgroup, TEARDOWN_MS, NULL);
+    sg_ids_release(&c->ids);
+    if (c->has_sweeper)
+        sg_sweeper_stop(&c->sweeper);
+    free(c);
+}

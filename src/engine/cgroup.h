@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cell's cgroups: one directory on a v2 host, one per controller on a v1 or hybrid host.
+ *
+ * G1. Directories are called sandglass-<slot>; a slot's holder owns them (ids.h), so a directory
+ *     whose slot is free is a leftover and may be removed by anyone who takes the slot.
+ * G2. A limit that cannot be set is an error, unless the controller itself is not to be had: then
+ *     it is listed in `missing`, and the caller says so in its result.
+ * G3. Peak values come from the kernel; one that it does not keep is reported as unknown. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/ids.h"
+#include "engine/spec.h"
+
+enum sg_controller { SG_CTRL_MEMORY, SG_CTRL_CPU, SG_CTRL_PIDS, SG_CTRL_COUNT };
+enum { SG_CGROUP_PATH_MAX = 320 };
+#define SG_UNKNOWN UINT64_MAX
+
+struct sg_cgroup {
+    bool is_v2;
+    unsigned missing;                             /* 1 << enum sg_controller */
+    unsigned dir_count;                           /* 1 on v2, one per controller on v1 */
+    char dirs[SG_CTRL_COUNT][SG_CGROUP_PATH_MAX]; /* fixed before anything is made */
+    int dir_fds[SG_CTRL_COUNT];                   /* by controller; -1 when missing */
+    int join_fds[SG_CTRL_COUNT];                  /* v1: "tasks"; -1 on v2 */
+};
+
+struct sg_usage {
+    uint64_t mem_peak_bytes, cpu_ns, pids_peak; /* SG_UNKNOWN where the kernel does not tell */
+    uint64_t oom_kills, pids_refused;           /* times the limit was hit */
+};
+
+/* Finds the hierarchies and settles the paths; makes nothing. */
+void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids);
+
+/* Makes the directories and writes the limits. */
+int sg_cgroup_make(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err);
+
+/* v2: the descriptor for CLONE_INTO_CGROUP, or -1. */
+int sg_cgroup_birth_fd(const struct sg_cgroup *g);
+
+/* Is swap part of the memory limit here? False where the kernel does not account for it. */
+bool sg_cgroup_counts_swap(const struct sg_cgroup *g);
+
+int sg_cgroup_usage(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_err *err);
+
+/* Closes descriptors. Directories stay until sg_cgroup_remove(). */
+void sg_cgroup_done(struct sg_cgroup *g);
+
+/* Removes the directories; waits up to `wait_ms` for processes to leave them. */
+int sg_cgroup_remove(const struct sg_cgroup *g, unsigned wait_ms, struct sg_err *err);
+
+/* Removes the directories of slots that nobody holds; returns how many there were. */
+int sg_cgroup_sweep(bool is_root);
+
+const char *sg_controller_name(enum sg_controller c);

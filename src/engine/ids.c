@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/ids.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/str.h"
+#include "engine/spec.h"
+#include "sys/file.h"
+#include "base/banned.h"
+
+static const uint32_t FIRST_ID = 0x70000000;
+
+static void lock_path(bool is_root, char *ret_dir, size_t cap)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    if (is_root)
+        (void)snprintf(ret_dir, cap, "/run/sandglass");
+    else if (run && *run == '/')
+        (void)snprintf(ret_dir, cap, "%s/sandglass", run);
+    else
+        (void)snprintf(ret_dir, cap, "/tmp/sandglass-%u", (unsigned)geteuid());
+}
+
+static int open_lock_file(bool is_root, struct sg_err *err)
+{
+    char dir[256], path[288];
+    lock_path(is_root, dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/slots", dir);
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    int fd = open(path, flags, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        if (sg_mkdir_all(dir, 0700, err) < 0)
+            return -1;
+        fd = open(path, flags, 0600);
+    }
+    if (fd < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(path).s);
+    return fd;
+}
+
+static int try_lock(int fd, uint32_t slot)
+{
+    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
+    return fcntl(fd, F_OFD_SETLK, &l);
+}
+
+static void fill(bool is_root, uint32_t slot, int *fd, struct sg_ids *ret)
+{
+    *ret = (struct sg_ids) { .slot = slot,
+                             .first = is_root ? FIRST_ID + slot * SG_CELL_IDS : geteuid(),
+                             .lock_fd = sg_take_fd(fd) };
+}
+
+int sg_ids_claim(bool is_root, struct sg_ids *ret, struct sg_err *err)
+{
+    sg_auto_fd fd = open_lock_file(is_root, err);
+    if (fd < 0)
+        return -1;
+    uint32_t start = (uint32_t)getpid() * 31;
+    for (uint32_t i = 0; i < SG_SLOT_COUNT; i++) {
+        uint32_t slot = (start + i) % SG_SLOT_COUNT;
+        if (try_lock(fd, slot) == 0) {
+            fill(is_root, slot, &fd, ret);
+            return 0;
+        }
+        if (errno != EAGAIN && errno != EACCES)
+            return sg_fail_sys(err, "claim a range of ids");
+    }
+    return sg_fail(err, SG_EXHAUSTED, "all %d ranges of ids are in use", SG_SLOT_COUNT);
+}
+
+int sg_ids_claim_slot(bool is_root, uint32_t slot, struct sg_ids *ret, struct sg_err *err)
+{
+    sg_auto_fd fd = open_lock_file(is_root, err);
+    if (fd < 0)
+        return -1;
+    if (try_lock(fd, slot) < 0)
+        return sg_fail(err, SG_CONFLICT, "slot %u is in use", slot);
+    fill(is_root, slot, &fd, ret);
+    return 0;
+}
+
+void sg_ids_release(struct sg_ids *ids)
+{
+    sg_drop_fd(&ids->lock_fd);
+}

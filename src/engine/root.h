@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The root filesystem of a cell, built detached and described as steps for the child.
+ *
+ * R1. One tmpfs, the scratch, carries everything the cell may write: the overlay's upper layer,
+ *     /tmp, /dev/shm; its size is the disk limit. One superblock a cell keeps memory low.
+ * R2. Template layers are read-only and shifted into the cell's id range; host paths come in as
+ *     bind mounts with nosuid and nodev. Nothing of the host is ever mounted otherwise.
+ * R3. A path that an image could have prepared is opened inside the root and through no link. */
+#pragma once
+
+#include "engine/ids.h"
+#include "engine/plan.h"
+#include "engine/spec.h"
+
+struct sg_root {
+    int fds[SG_CELL_MAX_LAYERS + SG_CELL_MAX_BINDS +
+            8]; /* owned; closed once the child has exec'd */
+    unsigned fd_count;
+    int root_fd, scratch_fd; /* among fds */
+};
+
+void sg_root_init(struct sg_root *r);
+void sg_root_done(struct sg_root *r);
+
+/* Builds and appends the steps from "attach" to "switch to the new root". `userns_fd` shifts ids,
+ * -1 without root. */
+int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
+                  int userns_fd, struct sg_plan *plan, struct sg_err *err);
+
+/* How many bytes of the scratch are free, and how large it is. */
+int sg_root_space(const struct sg_root *r, uint64_t *ret_total, uint64_t *ret_free);

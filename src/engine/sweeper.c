@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/sweeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sys/raw.h"
+#include "base/banned.h"
+
+enum { STACK_BYTES = 16384 };
+
+int sg_sweeper_start(struct sg_sweeper *s, const struct sg_cgroup *g, const struct sg_ids *ids,
+                     struct sg_err *err)
+{
+    *s = (struct sg_sweeper) { .is_v2 = g->is_v2, .lock_fd = ids->lock_fd };
+    for (unsigned i = 0; i < g->dir_count; i++)
+        if (g->dirs[i][0])
+            s->dirs[s->dir_count++] = g->dirs[i];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return sg_fail_sys(err, "make a pipe for the sweeper");
+    s->pipe_fd = ends[0];
+    s->keep_fd = ends[1];
+    s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (s->stack == MAP_FAILED)
+        return sg_fail_sys(err, "make a stack for the sweeper");
+    struct clone_args args = { .flags = CLONE_VM,
+                               .stack = (uintptr_t)s->stack,
+                               .stack_size = STACK_BYTES };
+    long pid = sg_raw_clone3(&args, sg_sweeper_child, s);
+    if (pid < 0) {
+        errno = (int)-pid;
+        return sg_fail_sys(err, "start the sweeper");
+    }
+    s->pid = (int)pid;
+    return 0;
+}
+
+void sg_sweeper_stop(struct sg_sweeper *s)
+{
+    sg_drop_fd(&s->keep_fd);
+    sg_drop_fd(&s->pipe_fd);
+    while (waitpid(s->pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    (void)munmap(s->stack, STACK_BYTES);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sweeper's own side: shares its parent's memory, so raw system calls only. */
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "engine/sweeper.h"
+#include "sys/raw.h"
+
+enum {
+    PATIENCE_MS = 10000,
+    E_NOENT = 2,
+    SIG_KILL = 9,
+    SIG_BLOCK_ALL = 2, /* SIG_SETMASK */
+    PATH_ROOM = SG_CGROUP_PATH_MAX + 16,
+};
+
+/* All descriptors but two go: the pipes of our parent's caller must not wait for us. */
+static void keep_only(int a, int b)
+{
+    int low = a < b ? a : b, high = a < b ? b : a;
+    if (low > 0)
+        (void)sg_raw(SYS_close_range, 0, low - 1, 0);
+    if (high > low + 1)
+        (void)sg_raw(SYS_close_range, low + 1, high - 1, 0);
+    (void)sg_raw(SYS_close_range, high + 1, ~0U, 0);
+}
+
+static void join(char *ret, const char *dir, const char *file)
+{
+    unsigned n = 0;
+    while (*dir && n < PATH_ROOM - 16)
+        ret[n++] = *dir++;
+    ret[n++] = '/';
+    while (*file && n < PATH_ROOM - 1)
+        ret[n++] = *file++;
+    ret[n] = '\0';
+}
+
+/* Processes end by themselves when their pid 1 loses its control socket; this is for those that a
+ * half-made cell may have left. */
+static void kill_listed(const char *dir)
+{
+    char path[PATH_ROOM], text[512];
+    join(path, dir, "cgroup.procs");
+    long fd = sg_raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    long n = sg_raw(SYS_read, fd, text, sizeof text);
+    (void)sg_raw(SYS_close, fd);
+    long pid = 0;
+    for (long i = 0; i < n; i++) {
+        if (text[i] >= '0' && text[i] <= '9') {
+            pid = pid * 10 + (text[i] - '0');
+            continue;
+        }
+        if (pid > 1)
+            (void)sg_raw(SYS_kill, pid, SIG_KILL);
+        pid = 0;
+    }
+}
+
+static void remove_dir(const char *dir)
+{
+    long slept_us = 0, step_us = 200;
+    for (unsigned tries = 0; slept_us / 1000 < PATIENCE_MS; tries++) {
+        long ret = sg_raw(SYS_rmdir, dir);
+        if (ret >= 0 || ret == -E_NOENT)
+            return;
+        if (tries > 8) /* about 50 ms: no longer on its way out by itself */
+            kill_listed(dir);
+        const struct timespec t = { .tv_nsec = step_us * 1000 };
+        (void)sg_raw(SYS_nanosleep, &t, 0);
+        slept_us += step_us;
+        step_us = step_us < 20000 ? step_us * 2 : step_us;
+    }
+}
+
+void sg_sweeper_child(void *sweeper)
+{
+    const struct sg_sweeper *s = sweeper;
+    const int pipe_fd = s->pipe_fd, lock_fd = s->lock_fd;
+    const uint64_t all = ~(uint64_t)0;
+    char byte;
+    (void)sg_raw(SYS_rt_sigprocmask, SIG_BLOCK_ALL, &all, 0, sizeof all);
+    (void)sg_raw(SYS_setsid);
+    (void)sg_raw(SYS_prctl, PR_SET_NAME, "sandglass-sweep", 0, 0, 0);
+    keep_only(pipe_fd, lock_fd);
+    while (sg_raw(SYS_read, pipe_fd, &byte, 1) > 0)
+        ;
+    for (unsigned i = 0; i < s->dir_count; i++)
+        remove_dir(s->dirs[i]);
+    sg_raw_exit(0);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "engine/hold.h"
+#include "sys/file.h"
+#include "sys/raw.h"
+#include "base/banned.h"
+
+static int write_maps(pid_t pid, const struct sg_idmap *map, struct sg_err *err)
+{
+    static const char *const files[] = { "uid_map", "gid_map" };
+    char text[48];
+    (void)snprintf(text, sizeof text, "%" PRIu32 " %" PRIu32 " %" PRIu32, map->inside, map->outside,
+                   map->count);
+    for (size_t i = 0; i < SG_COUNT(files); i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i]);
+        if (sg_file_write(AT_FDCWD, path, text, err) < 0)
+            return sg_wrap(err, "map the ids of a user namespace");
+    }
+    return 0;
+}
+
+static int open_namespace(pid_t pid, struct sg_err *err)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return sg_fail_sys(err, "open a user namespace");
+    return fd;
+}
+
+int sg_userns_new(const struct sg_idmap *map, struct sg_err *err)
+{
+    _Alignas(16) char stack[4096];
+    uint32_t word = 0;
+    struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
+                               .stack = (uintptr_t)stack,
+                               .stack_size = sizeof stack };
+    long pid = sg_raw_clone3(&args, sg_hold_child, &word);
+    if (pid < 0) {
+        errno = (int)-pid;
+        return sg_fail_sys(err, "make a user namespace (sysctl user.max_user_namespaces, or a "
+                                "policy of this host that forbids it)");
+    }
+    sg_auto_fd ns = -1;
+    if (write_maps((pid_t)pid, map, err) == 0)
+        ns = open_namespace((pid_t)pid, err);
+    /* Its stack is ours: it must be gone before we return. Our own child, not yet waited for, so
+     * the number cannot have been given to anybody else. */
+    (void)kill((pid_t)pid, SIGKILL);
+    while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    return sg_take_fd(&ns);
+}
+
+int sg_userns_become_root(struct sg_err *err)
+{
+    const uint32_t uid = geteuid(), gid = getegid();
+    char uid_map[32], gid_map[32];
+    (void)snprintf(uid_map, sizeof uid_map, "0 %" PRIu32 " 1", uid);
+    (void)snprintf(gid_map, sizeof gid_map, "0 %" PRIu32 " 1", gid);
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        return sg_fail_sys(err, "make a user namespace as an ordinary user (see 'sandglass "
+                                "doctor')");
+    if (sg_file_write(AT_FDCWD, "/proc/self/setgroups", "deny", err) < 0 ||
+        sg_file_write(AT_FDCWD, "/proc/self/uid_map", uid_map, err) < 0 ||
+        sg_file_write(AT_FDCWD, "/proc/self/gid_map", gid_map, err) < 0)
+        return sg_wrap(err, "become root in an own user namespace");
+    return 0;
+}
