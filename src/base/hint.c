@@ -39,7 +39,7 @@ void sg_hint_try(struct sg_hint *h, const char *candidate)
         return;
     size_t d = edit_distance(h->word, c);
     size_t allowed = c.n < 4 ? 1 : c.n < 9 ? 2 : 3;
-    if (d <= allowed && d < c.n && (!h->best || d < h->distance)) {
+    if (d && d <= allowed && d < c.n && (!h->best || d < h->distance)) {
         h->best = candidate;
         h->distance = d;
     }

@@ -33,7 +33,6 @@ enum sg_toml_type {
 struct sg_toml {
     enum sg_toml_type type;
     uint8_t state;         /* the reader's own */
-    uint32_t section;      /* the reader's own */
     uint32_t line, column; /* where it stands, from 1; columns count characters */
     struct sg_str key;     /* of a table's child; may hold any UTF-8, NUL too */
     struct sg_str text;    /* STRING: decoded. INTEGER, FLOAT: without underscores. BOOL, DATE */

@@ -12,9 +12,10 @@ struct sg_toml_reader {
     const char *p, *end;
     const char *line_start;
     uint32_t line;
-    const char *seen;     /* the last position asked for on this line, and its column: one long */
-    uint32_t seen_column; /* line of many values must not cost its square */
-    uint32_t section;     /* number of the [header] we are under: see find_dotted() */
+    /* The position last asked for and its column: a line of many values must not cost its square.
+     */
+    const char *seen;
+    uint32_t seen_column;
     unsigned depth;
     struct sg_toml *root;
     struct sg_toml_doc *doc;

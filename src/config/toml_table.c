@@ -3,11 +3,11 @@
  *
  * T1. [a.b] makes `a` on the way (IMPLICIT) and defines `b` (DEFINED). An IMPLICIT table may be
  *     defined later, once; a DEFINED one never again.
- * T2. a.b = 1 makes `a` on the way (DOTTED). Such a table can be added to by dotted keys of the
- *     same section only; a later [header] may put new tables below it, not define it.
+ * T2. a.b = 1 makes `a` on the way (DOTTED). Dotted keys add to it; a later [header] may put new
+ *     tables below it but not define it. So only the section that made it can add keys.
  * T3. An inline table or an array written as a value is complete (SEALED): nobody adds to it.
- * T4. [[a]] adds a table to the array `a`, which only other [[a]] made; a path through it means its
- *     last table. */
+ * T4. [[a]] adds a table to the array `a`, which only other [[a]] made; a path through it means
+ *     its last table. */
 #include <string.h>
 
 #include "config/toml_internal.h"
@@ -71,7 +71,6 @@ static struct sg_toml *add_new(struct sg_toml_reader *r, struct sg_toml *parent,
         return NULL;
     t->key = key;
     t->state = (uint8_t)state;
-    t->section = r->section;
     sg_toml_add(parent, t);
     return t;
 }
@@ -83,13 +82,11 @@ static struct sg_toml *find_dotted(struct sg_toml_reader *r, struct sg_toml *tab
     struct sg_toml *t = find(table, key);
     if (!t)
         return add_new(r, table, key, SG_TOML_TABLE, DOTTED, at);
-    if (t->type != SG_TOML_TABLE || t->state == SEALED || t->state == DEFINED ||
-        (t->state == DOTTED && t->section != r->section)) {
+    if (t->type != SG_TOML_TABLE || t->state == SEALED || t->state == DEFINED) {
         (void)sg_toml_refuse(r, at, "the key adds to something that is complete already");
         return NULL;
     }
     t->state = DOTTED;
-    t->section = r->section;
     return t;
 }
 
@@ -173,7 +170,6 @@ int sg_toml_read_header(struct sg_toml_reader *r, struct sg_toml **ret_table)
         return -1;
     if (!sg_toml_take(r, ']') || (is_array && !sg_toml_take(r, ']')))
         return sg_toml_refuse(r, r->p, "expected ']' after the name of a table");
-    r->section++;
     struct sg_toml *table = r->root;
     for (size_t i = 0; table && i + 1 < path.n; i++)
         table = find_header(r, table, path.parts[i], at);
