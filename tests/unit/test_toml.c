@@ -113,6 +113,7 @@ static enum sg_kind kind_of_lines(const char *line, size_t n)
         sg_buf_addf(&text, "%s%zu = 1\n", line, i);
     struct sg_err err = { .kind = SG_OK };
     sg_auto_toml doc = sg_toml_parse((struct sg_str) { (char *)text.p, text.n }, &err);
+    assert_true((doc == NULL) == (err.kind != SG_OK));
     return err.kind;
 }
 
