@@ -176,6 +176,8 @@ void sg_complete_bash(struct sg_buf *out)
                         "complete -o filenames -F _sandglass sandglass\n");
 }
 
+/* In a directory of $fpath the file is the body of the function, else it is sourced: see the end.
+ */
 void sg_complete_zsh(struct sg_buf *out)
 {
     sg_buf_add_str(
@@ -199,7 +201,11 @@ void sg_complete_zsh(struct sg_buf *out)
                         "    *) compadd -- ${=words:-$flags} ;;\n"
                         "    esac\n"
                         "}\n"
-                        "compdef _sandglass sandglass\n");
+                        "if [ \"$funcstack[1]\" = _sandglass ]; then\n"
+                        "    _sandglass \"$@\"\n"
+                        "else\n"
+                        "    compdef _sandglass sandglass\n"
+                        "fi\n");
 }
 
 /* Single quotes for fish, where a backslash escapes both itself and the quote. */

@@ -179,18 +179,19 @@ static int print_json(void)
 
 int sg_cmd_help(struct sg_cli *cli)
 {
+    int used = 0;
+    const struct sg_command *c =
+        cli->arg_count ? sg_help_find(cli->args[0], cli->args[1], &used) : NULL;
+    bool is_group = cli->arg_count == 1 && sg_help_is_group(cli->args[0]);
+    if (used != cli->arg_count && !is_group) {
+        struct sg_err err;
+        (void)sg_fail(&err, SG_INVALID, "no help on %s: 'sandglass help' lists the commands",
+                      sg_quote(cli->args[cli->arg_count - 1]).s);
+        return sg_cli_fail(cli, &err);
+    }
     if (cli->config.json)
         return print_json();
-    if (cli->arg_count == 0)
-        return sg_help_overview();
-    int used;
-    const struct sg_command *c = sg_help_find(cli->args[0], cli->args[1], &used);
-    if (c && used == cli->arg_count)
-        return sg_help_command(c);
-    if (cli->arg_count == 1 && sg_help_is_group(cli->args[0]))
+    if (is_group)
         return sg_help_group(cli->args[0]);
-    struct sg_err err;
-    (void)sg_fail(&err, SG_INVALID, "no help on %s: 'sandglass help' lists the commands",
-                  sg_quote(cli->args[cli->arg_count - 1]).s);
-    return sg_cli_fail(cli, &err);
+    return c ? sg_help_command(c) : sg_help_overview();
 }

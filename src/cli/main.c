@@ -60,23 +60,47 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
-/* Refuses what no row is: "template" alone, or a word that nobody knows. */
-static int refuse_command(const char *word, bool is_group, struct sg_err *err)
+/* "template" alone: says what can follow. */
+static int refuse_group(const char *group, struct sg_err *err)
 {
-    struct sg_hint hint = { .word = sg_str_of(word) };
     sg_auto_buf verbs;
     sg_buf_init(&verbs, 256);
-    size_t n = strlen(word);
+    size_t n = strlen(group);
     for (size_t i = 0; i < sg_command_count; i++) {
         const char *name = sg_commands[i].name;
-        if (is_group && strncmp(name, word, n) == 0 && name[n] == ' ')
+        if (strncmp(name, group, n) == 0 && name[n] == ' ')
             sg_buf_addf(&verbs, "%s%s", verbs.n ? ", " : "", name + n + 1);
-        sg_hint_try(&hint, name);
     }
-    if (is_group)
-        return sg_fail(err, SG_INVALID, "'%s' needs one of: %s", word, sg_buf_cstr(&verbs));
+    return sg_fail(err, SG_INVALID, "'%s' needs one of: %s", group, sg_buf_cstr(&verbs));
+}
+
+static int refuse_unknown(const char *name, struct sg_err *err)
+{
+    struct sg_hint hint = { .word = sg_str_of(name) };
+    for (size_t i = 0; i < sg_command_count; i++)
+        sg_hint_try(&hint, sg_commands[i].name);
     return sg_fail(err, SG_INVALID, "unknown command %s%s; 'sandglass help' lists them",
-                   sg_quote(word).s, sg_hint_text(&hint, "").s);
+                   sg_quote(name).s, sg_hint_text(&hint, "").s);
+}
+
+/* What no row is; `second` is NULL when there is none. */
+static int refuse(const char *first, const char *second, struct sg_err *err)
+{
+    if (first[0] == '-')
+        return sg_fail(err, SG_INVALID,
+                       "unknown option %s: a command comes first, as in 'sandglass run'",
+                       sg_quote(first).s);
+    if (!sg_help_is_group(first))
+        return refuse_unknown(first, err);
+    if (!second || second[0] == '-')
+        return refuse_group(first, err);
+    sg_auto_free char *both = sg_printf("%s %s", first, second);
+    return refuse_unknown(both, err);
+}
+
+static bool is_help(const char *word)
+{
+    return word && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0);
 }
 
 static int gather(struct sg_cli *cli, const struct sg_flags *flags, char *const *env,
@@ -116,27 +140,19 @@ static int run_command(const struct sg_command *command, int argc, char **argv, 
 int main(int argc, char **argv)
 {
     struct sg_cli cli = { .config = { .json = asks_for_json(argc, argv) } };
-    struct sg_err err;
-    const char *word = argc > 1 ? argv[1] : "--help";
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+    const char *first = argc > 1 ? argv[1] : "--help";
+    const char *second = argc > 2 ? argv[2] : NULL;
+    if (is_help(first))
         return sg_help_overview();
-    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-        word = "version";
+    if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0)
+        first = "version";
     int used;
-    const struct sg_command *command = sg_help_find(word, argc > 2 ? argv[2] : NULL, &used);
+    const struct sg_command *command = sg_help_find(first, second, &used);
     if (command)
         return run_command(command, argc - 1 - used, argv + 1 + used, &cli);
-    bool is_group = sg_help_is_group(word);
-    if (is_group && argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
-        return sg_help_group(word);
-    if (word[0] == '-')
-        (void)sg_fail(&err, SG_INVALID,
-                      "unknown option %s: a command comes first, as in 'sandglass run'",
-                      sg_quote(word).s);
-    else if (is_group && argc > 2) {
-        sg_auto_free char *both = sg_printf("%s %s", word, argv[2]);
-        (void)refuse_command(both, false, &err);
-    } else
-        (void)refuse_command(word, is_group, &err);
+    if (is_help(second) && sg_help_is_group(first))
+        return sg_help_group(first);
+    struct sg_err err;
+    (void)refuse(first, second, &err);
     return sg_cli_fail(&cli, &err);
 }
