@@ -46,7 +46,8 @@ struct sg_cell {
     struct sg_plan plan;
     struct sock_fprog filter;
     char *stack;
-    int userns_fd, init_fd, pidfd, ctl_fd, far_fd;
+    struct sg_userns userns;
+    int init_fd, pidfd, ctl_fd, far_fd;
     pid_t pid;
     bool has_cgroups, has_sweeper, is_swap_counted;
     int space_fd; /* the scratch, for its free space */
@@ -104,7 +105,7 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
     if (!spec->is_rootless)
         sg_plan_add(p, (struct sg_step) { .op = STEP_DROP_GROUPS });
     if (!sg_switch_is_on(SG_SWITCH_NO_USERNS))
-        sg_plan_add(p, (struct sg_step) { STEP_ENTER_USERNS, .fd = c->userns_fd, .value = id });
+        sg_plan_add(p, (struct sg_step) { STEP_ENTER_USERNS, .fd = c->userns.fd, .value = id });
     sg_plan_add(p, (struct sg_step) { STEP_STDIO, .fd = c->far_fd });
     if (!spec->grants_sudo && !sg_switch_is_on(SG_SWITCH_NO_NO_NEW_PRIVS))
         sg_plan_add(p, (struct sg_step) { .op = STEP_NO_NEW_PRIVS });
@@ -194,17 +195,17 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, unsigned flags, s
         return -1;
     plan_start(c);
 
+    spec->limits.disk_bytes = disk_size(&spec->limits);
+    if (sg_root_begin(&c->root, spec, &c->ids, &c->plan, err) < 0)
+        return -1;
     const struct sg_idmap map = spec->is_rootless
                                     ? (struct sg_idmap) { spec->owner_id, 0, 1 }
                                     : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS };
-    c->userns_fd = sg_userns_new(&map, err);
-    if (c->userns_fd < 0)
+    if (sg_userns_init(&c->userns, &map, err) < 0 ||
+        sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
         return -1;
     c->init_fd = sg_init_image_open(err);
     if (c->init_fd < 0)
-        return -1;
-    spec->limits.disk_bytes = disk_size(&spec->limits);
-    if (sg_root_build(&c->root, spec, &c->ids, c->userns_fd, &c->plan, err) < 0)
         return -1;
     c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
     if (c->space_fd < 0)
@@ -216,7 +217,7 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, unsigned flags, s
 struct sg_cell *sg_cell_new(const struct sg_cell_spec *spec, unsigned flags, struct sg_err *err)
 {
     struct sg_cell *c = sg_new(struct sg_cell);
-    c->ids.lock_fd = c->userns_fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
+    c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
     c->space_fd = c->sweeper.keep_fd = -1;
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
@@ -236,7 +237,7 @@ struct sg_cell *sg_cell_new(const struct sg_cell_spec *spec, unsigned flags, str
 static void drop_setup(struct sg_cell *c)
 {
     sg_root_done(&c->root);
-    sg_drop_fd(&c->userns_fd);
+    sg_userns_done(&c->userns);
     sg_drop_fd(&c->init_fd);
     sg_drop_fd(&c->far_fd);
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)

@@ -24,6 +24,7 @@ static const char *const names[STEP_OP_COUNT] = {
     [STEP_ATTACH_PART] = "attach",
     [STEP_MOUNT_PROC] = "mount /proc",
     [STEP_MASK_PROC] = "mask a part of /proc",
+    [STEP_MOVE_PROC] = "attach /proc",
     [STEP_LOCK_PROC_SYS] = "make /proc/sys read-only",
     [STEP_MOUNT_DEVPTS] = "mount /dev/pts",
     [STEP_PIVOT] = "switch to the new root",

@@ -27,10 +27,11 @@ enum sg_step_op {
     STEP_WRITE_FILE, /* path, text                                               */
     STEP_PRIVATE_MOUNTS,
     STEP_ATTACH,        /* fd: detached mount; to_fd + path: where, see below        */
-    STEP_ATTACH_PART,   /* fd + text: part of an attached mount; value: attributes to set,
-                           clear: to clear; to_fd + path: where; is_optional: target may be missing */
+    STEP_ATTACH_PART,   /* fd + text: part of an attached mount; value: attributes; to_fd + path:
+                           where; is_optional: target may be missing */
     STEP_MOUNT_PROC,    /* to_fd + path: where                                      */
     STEP_MASK_PROC,     /* fd: mount with "void" and "none"; path: below /proc       */
+    STEP_MOVE_PROC,     /* to_fd + path: where it belongs                            */
     STEP_LOCK_PROC_SYS, /* /proc/sys read-only                                      */
     STEP_MOUNT_DEVPTS,  /* to_fd + path: where; value: gid of the terminals, is_optional: none */
     STEP_PIVOT,         /* fd: new root                                             */
@@ -51,7 +52,7 @@ struct sg_step {
     int fd, to_fd;
     bool is_optional;
     const char *path, *text;
-    uint64_t value, clear, limit;
+    uint64_t value, limit;
     const struct sock_fprog *filter;
 };
 

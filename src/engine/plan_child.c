@@ -23,10 +23,12 @@
 enum {
     CONTROL_FD = 3,
     SIG_KILL = 9,
+    AT_NO_FOLLOW = 0x100,     /* AT_SYMLINK_NOFOLLOW */
     AT_EMPTY = 0x1000,        /* AT_EMPTY_PATH */
-    AT_WHOLE_TREE = 0x8000,   /* AT_RECURSIVE  */
     MS_PRIVATE_ALL = 0x44000, /* MS_PRIVATE | MS_REC */
     DETACH = 2,               /* MNT_DETACH */
+    MODE_TYPE = 0170000,
+    MODE_DIR = 0040000,
     E_NOENT = 2,
     E_XDEV = 18,
 };
@@ -124,10 +126,8 @@ static long attach_part(struct sg_plan *p, const struct sg_step *s)
     long part = sg_raw(SYS_open_tree, s->fd, s->text, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (part < 0)
         return part;
-    struct mount_attr a = { .attr_set = s->value, .attr_clr = s->clear };
-    long ret = 0;
-    if (s->value || s->clear)
-        ret = sg_raw(SYS_mount_setattr, part, "", AT_EMPTY, &a, sizeof a);
+    struct mount_attr a = { .attr_set = s->value };
+    long ret = sg_raw(SYS_mount_setattr, part, "", AT_EMPTY, &a, sizeof a);
     if (ret >= 0)
         ret = attach_below(part, s->to_fd, s->path);
     (void)sg_raw(SYS_close, part);
@@ -160,21 +160,29 @@ static long mount_proc(struct sg_plan *p, const struct sg_step *s)
     return attach_below(mnt, s->to_fd, s->path);
 }
 
+static long move_proc(struct sg_plan *p, const struct sg_step *s)
+{
+    return attach_below(p->proc_fd, s->to_fd, s->path);
+}
+
 /* Masks are parts of a mount that nobody inside can reach or supply; a file is covered by an
- * empty file, a directory by an empty directory, whichever fits. */
+ * empty file, a directory by an empty directory. */
 static long mask_proc(struct sg_plan *p, const struct sg_step *s)
 {
-    static const char *const covers[] = { "void", "none" };
-    long ret = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        long part = sg_raw(SYS_open_tree, s->fd, covers[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-        if (part < 0)
-            return part;
+    struct statx st;
+    long ret = sg_raw(SYS_statx, p->proc_fd, s->path, AT_NO_FOLLOW, STATX_TYPE, &st);
+    if (ret < 0)
+        return ret == -E_NOENT ? 0 : ret;
+    const char *cover = (st.stx_mode & MODE_TYPE) == MODE_DIR ? "none" : "void";
+    long part = sg_raw(SYS_open_tree, s->fd, cover, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (part < 0)
+        return part;
+    struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+                                        MOUNT_ATTR_NOEXEC };
+    ret = sg_raw(SYS_mount_setattr, part, "", AT_EMPTY, &a, sizeof a);
+    if (ret >= 0)
         ret = move_mount_to(part, p->proc_fd, s->path);
-        (void)sg_raw(SYS_close, part);
-        if (ret >= 0 || ret == -E_NOENT)
-            return 0;
-    }
+    (void)sg_raw(SYS_close, part);
     return ret;
 }
 
@@ -239,7 +247,7 @@ static long pivot(struct sg_plan *p, const struct sg_step *s)
     long ret = sg_raw(SYS_fchdir, s->fd);
     if (ret >= 0)
         ret = sg_raw(SYS_pivot_root, ".", ".");
-    for (unsigned i = 0; ret >= 0 && i < 2; i++)
+    if (ret >= 0)
         ret = sg_raw(SYS_umount2, ".", DETACH);
     if (ret >= 0)
         ret = sg_raw(SYS_chdir, "/");
@@ -353,6 +361,7 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_ATTACH_PART] = attach_part,
     [STEP_MOUNT_PROC] = mount_proc,
     [STEP_MASK_PROC] = mask_proc,
+    [STEP_MOVE_PROC] = move_proc,
     [STEP_LOCK_PROC_SYS] = lock_proc_sys,
     [STEP_MOUNT_DEVPTS] = mount_devpts,
     [STEP_PIVOT] = pivot,

@@ -11,19 +11,27 @@
 #include "engine/ids.h"
 #include "engine/plan.h"
 #include "engine/spec.h"
+#include "sys/mnt.h"
 
 struct sg_root {
     int fds[SG_CELL_MAX_LAYERS + SG_CELL_MAX_BINDS +
             8]; /* owned; closed once the child has exec'd */
     unsigned fd_count;
     int root_fd, scratch_fd; /* among fds */
+    int layers_fd;           /* by path only, among fds: the scratch as attached in our namespace */
+    int upper_fd, work_fd;   /* among fds */
+    struct sg_overlay overlay;
 };
 
 void sg_root_init(struct sg_root *r);
 void sg_root_done(struct sg_root *r);
 
-/* Builds and appends the steps from "attach" to "switch to the new root". `userns_fd` shifts ids,
- * -1 without root. */
+/* First half: the scratch, and steps that need nothing else. */
+int sg_root_begin(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
+                  struct sg_plan *plan, struct sg_err *err);
+
+/* Second half: builds the root and appends the steps up to "switch to the new root". `userns_fd`
+ * shifts ids, -1 without root. */
 int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
                   int userns_fd, struct sg_plan *plan, struct sg_err *err);
 

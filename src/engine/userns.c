@@ -42,28 +42,37 @@ static int open_namespace(pid_t pid, struct sg_err *err)
     return fd;
 }
 
-int sg_userns_new(const struct sg_idmap *map, struct sg_err *err)
+int sg_userns_init(struct sg_userns *u, const struct sg_idmap *map, struct sg_err *err)
 {
-    _Alignas(16) char stack[4096];
-    uint32_t word = 0;
+    u->fd = -1;
+    u->word = 0;
     struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
-                               .stack = (uintptr_t)stack,
-                               .stack_size = sizeof stack };
-    long pid = sg_raw_clone3(&args, sg_hold_child, &word);
+                               .stack = (uintptr_t)u->stack,
+                               .stack_size = sizeof u->stack };
+    long pid = sg_raw_clone3(&args, sg_hold_child, &u->word);
     if (pid < 0) {
         errno = (int)-pid;
         return sg_fail_sys(err, "make a user namespace (sysctl user.max_user_namespaces, or a "
                                 "policy of this host that forbids it)");
     }
-    sg_auto_fd ns = -1;
-    if (write_maps((pid_t)pid, map, err) == 0)
-        ns = open_namespace((pid_t)pid, err);
-    /* Its stack is ours: it must be gone before we return. Our own child, not yet waited for, so
-     * the number cannot have been given to anybody else. */
+    u->holder_pid = (int)pid;
+    if (write_maps((pid_t)pid, map, err) < 0)
+        return -1;
+    u->fd = open_namespace((pid_t)pid, err);
+    /* It ends behind us. Our own child, not yet waited for: the number cannot be anybody else's. */
     (void)kill((pid_t)pid, SIGKILL);
-    while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
+    return u->fd < 0 ? -1 : 0;
+}
+
+void sg_userns_done(struct sg_userns *u)
+{
+    sg_drop_fd(&u->fd);
+    if (!u->holder_pid)
+        return;
+    (void)kill(u->holder_pid, SIGKILL);
+    while (waitpid(u->holder_pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
-    return sg_take_fd(&ns);
+    u->holder_pid = 0;
 }
 
 int sg_userns_become_root(struct sg_err *err)

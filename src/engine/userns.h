@@ -15,8 +15,20 @@ struct sg_idmap {
     uint32_t inside, outside, count;
 };
 
-/* Returns a descriptor of a new user namespace with this one extent for uids and gids. */
-int sg_userns_new(const struct sg_idmap *map, struct sg_err *err);
+/* A user namespace in the making: it needs a process that is in it until it has a descriptor. */
+struct sg_userns {
+    int fd;
+    int holder_pid; /* 0: none */
+    uint32_t word;
+    _Alignas(16) char stack[4096];
+};
+
+/* Makes a user namespace with this one extent for uids and gids. The holder runs on `u`, which
+ * must stay where it is until sg_userns_done(). */
+int sg_userns_init(struct sg_userns *u, const struct sg_idmap *map, struct sg_err *err);
+
+/* Ends and reaps the holder, closes the descriptor. Fine on a struct with fd -1 and no holder. */
+void sg_userns_done(struct sg_userns *u);
 
 /* Without root: moves this very process into a user namespace where it is root, and a mount
  * namespace that belongs to it. Called once, before anything else. */

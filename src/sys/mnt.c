@@ -84,51 +84,66 @@ int sg_mnt_tmpfs(uint64_t bytes, uint64_t inodes, uint64_t attrs, struct sg_err 
     return finish(fs, attrs, "make a tmpfs", err);
 }
 
-static int layers_by_fd(int fs, const struct sg_overlay *o)
+static int upper_by_fd(int fs, int upper_fd, int work_fd)
 {
-    for (size_t i = 0; i < o->lower_count; i++)
-        if (fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, o->lower_fds[i]) < 0)
-            return -1;
-    if (fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, o->upper_fd) < 0)
+    if (fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper_fd) < 0)
         return -1;
-    return fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, o->work_fd);
+    return fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work_fd);
+}
+
+int sg_overlay_begin(struct sg_overlay *o, int upper_fd, int work_fd, bool force_path,
+                     struct sg_err *err)
+{
+    o->fs_fd = fsopen("overlay", FSOPEN_CLOEXEC);
+    if (o->fs_fd < 0)
+        return sg_fail_sys(err, "open an overlay");
+    o->by_path = force_path;
+    if (force_path || upper_by_fd(o->fs_fd, upper_fd, work_fd) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return fail_fs(o->fs_fd, "name the upper layer of an overlay", err);
+    sg_drop_fd(&o->fs_fd); /* start over: the refused option must not linger */
+    return sg_overlay_begin(o, upper_fd, work_fd, true, err);
+}
+
+static int lower_by_fd(int fs, const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, fds[i]) < 0)
+            return -1;
+    return 0;
 }
 
 /* The layers' mounts are attached in our namespace by now, so /proc/self/fd leads to them. */
-static int layers_by_path(int fs, const struct sg_overlay *o)
+static int layers_by_path(int fs, const int *fds, size_t count, int upper_fd, int work_fd)
 {
     sg_auto_buf lower;
     sg_buf_init(&lower, 4096);
-    for (size_t i = 0; i < o->lower_count; i++)
-        sg_buf_addf(&lower, "%s/proc/self/fd/%d", i ? ":" : "", o->lower_fds[i]);
+    for (size_t i = 0; i < count; i++)
+        sg_buf_addf(&lower, "%s/proc/self/fd/%d", i ? ":" : "", fds[i]);
     char upper[40], work[40];
-    (void)snprintf(upper, sizeof upper, "/proc/self/fd/%d", o->upper_fd);
-    (void)snprintf(work, sizeof work, "/proc/self/fd/%d", o->work_fd);
+    (void)snprintf(upper, sizeof upper, "/proc/self/fd/%d", upper_fd);
+    (void)snprintf(work, sizeof work, "/proc/self/fd/%d", work_fd);
     if (fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", sg_buf_cstr(&lower), 0) < 0 ||
         fsconfig(fs, FSCONFIG_SET_STRING, "upperdir", upper, 0) < 0)
         return -1;
     return fsconfig(fs, FSCONFIG_SET_STRING, "workdir", work, 0);
 }
 
-int sg_mnt_overlay(const struct sg_overlay *o, uint64_t attrs, struct sg_err *err)
+int sg_overlay_finish(struct sg_overlay *o, const int *lower_fds, size_t lower_count, int upper_fd,
+                      int work_fd, bool uses_userxattr, uint64_t attrs, struct sg_err *err)
 {
-    sg_auto_fd fs = fsopen("overlay", FSOPEN_CLOEXEC);
-    if (fs < 0)
-        return sg_fail_sys(err, "open an overlay");
-    if (o->uses_userxattr && fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
+    const int fs = o->fs_fd;
+    if (uses_userxattr && fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
         return fail_fs(fs, "configure an overlay", err);
-    if ((o->by_path ? layers_by_path(fs, o) : layers_by_fd(fs, o)) < 0)
+    int ret = o->by_path ? layers_by_path(fs, lower_fds, lower_count, upper_fd, work_fd)
+                         : lower_by_fd(fs, lower_fds, lower_count);
+    if (ret < 0)
         return fail_fs(fs, "name the layers of an overlay", err);
     return finish(fs, attrs, "make an overlay", err);
 }
 
-bool sg_mnt_overlay_takes_fds(void)
+void sg_overlay_done(struct sg_overlay *o)
 {
-    static int answer = -1;
-    if (answer >= 0)
-        return answer;
-    sg_auto_fd fs = fsopen("overlay", FSOPEN_CLOEXEC);
-    sg_auto_fd dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    answer = fs >= 0 && dir >= 0 && fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, dir) == 0;
-    return answer;
+    sg_drop_fd(&o->fs_fd);
 }

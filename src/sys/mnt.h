@@ -23,14 +23,16 @@ int sg_mnt_idmap(int mnt_fd, int userns_fd, struct sg_err *err);
 /* A tmpfs of at most `bytes` and `inodes`. */
 int sg_mnt_tmpfs(uint64_t bytes, uint64_t inodes, uint64_t attrs, struct sg_err *err);
 
+/* An overlay in the making. Layers are given as descriptors where the kernel takes them (newer than
+ * 6.12), which is found out by giving it the first; else by path, for which all of them must be
+ * attached in our own mount namespace by the time of sg_overlay_finish(). */
 struct sg_overlay {
-    const int *lower_fds; /* topmost first */
-    size_t lower_count;
-    int upper_fd, work_fd;
-    bool uses_userxattr; /* in a user namespace */
-    bool by_path;        /* kernels before 6.13: layers must be attached in our namespace */
+    int fs_fd;
+    bool by_path;
 };
-int sg_mnt_overlay(const struct sg_overlay *o, uint64_t attrs, struct sg_err *err);
-
-/* Does this kernel take overlay layers as descriptors? Asked once, answered by trying. */
-bool sg_mnt_overlay_takes_fds(void);
+int sg_overlay_begin(struct sg_overlay *o, int upper_fd, int work_fd, bool force_path,
+                     struct sg_err *err);
+/* `lower_fds`: topmost first. The upper ones are read again when by_path. */
+int sg_overlay_finish(struct sg_overlay *o, const int *lower_fds, size_t lower_count, int upper_fd,
+                      int work_fd, bool uses_userxattr, uint64_t attrs, struct sg_err *err);
+void sg_overlay_done(struct sg_overlay *o);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scratch: one tmpfs with all that a cell may write, its /dev, and the covers for what it may
+ * not see (R1 in root.h).
+ *
+ *     up wk       upper and work directory of the overlay
+ *     tmp shm     /tmp and /dev/shm
+ *     work        the work directory of a cell whose root is read-only
+ *     dev         /dev, seen read-only
+ *     proc        where the cell's proc waits for the root to be ready
+ *     none void   an empty directory and an empty file, to cover others with */
+#include "engine/root_internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sys/mnt.h"
+#include "base/banned.h"
+
+/* Of the disk limit: a million tiny files end where a full disk would. */
+enum { BYTES_PER_INODE = 4096, SPARE_INODES = 256 };
+
+static const uint64_t INERT = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+const struct sg_part sg_parts[SG_PART_COUNT] = {
+    { "dev", "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY },
+    { "shm", "dev/shm", INERT | MOUNT_ATTR_NOEXEC },
+    { "tmp", "tmp", INERT },
+};
+
+static const struct {
+    const char *name;
+    mode_t mode;
+    bool is_owned; /* by root inside; the others by nobody who could change them */
+} dirs[] = {
+    { "up", 0755, true },    { "wk", 0755, false },   { "tmp", 01777, true },
+    { "shm", 01777, true },  { "work", 0755, true },  { "dev", 0755, false },
+    { "proc", 0755, false }, { "none", 0555, false },
+};
+
+static const struct node {
+    const char *host, *inside; /* inside: from the cell's root; its last part starts at +4 */
+    unsigned major, minor;
+} nodes[] = {
+    { "/dev/null", "dev/null", 1, 3 },       { "/dev/zero", "dev/zero", 1, 5 },
+    { "/dev/full", "dev/full", 1, 7 },       { "/dev/random", "dev/random", 1, 8 },
+    { "/dev/urandom", "dev/urandom", 1, 9 }, { "/dev/tty", "dev/tty", 5, 0 },
+};
+
+static const struct {
+    const char *name, *target;
+} links[] = {
+    { "fd", "/proc/self/fd" },       { "stdin", "/proc/self/fd/0" },
+    { "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
+    { "ptmx", "pts/ptmx" },
+};
+
+static int fill_dev(int dev, bool has_nodes, struct sg_err *err)
+{
+    if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0)
+        return sg_fail_sys(err, "prepare /dev");
+    for (size_t i = 0; i < SG_COUNT(links); i++)
+        if (symlinkat(links[i].target, dev, links[i].name) < 0)
+            return sg_fail_sys(err, "prepare /dev/%s", links[i].name);
+    for (size_t i = 0; i < SG_COUNT(nodes); i++) {
+        /* Without nodes, an empty file: the host's device is bound onto it. */
+        const mode_t mode = has_nodes ? S_IFCHR | 0666 : S_IFREG | 0444;
+        const dev_t id = has_nodes ? makedev(nodes[i].major, nodes[i].minor) : 0;
+        if (mknodat(dev, nodes[i].inside + 4, mode, id) < 0)
+            return sg_fail_sys(err, "make %s", nodes[i].host);
+    }
+    return 0;
+}
+
+int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t owner,
+                    struct sg_err *err)
+{
+    const uint64_t bytes = spec->limits.disk_bytes;
+    int fd = sg_mnt_tmpfs(bytes, bytes / BYTES_PER_INODE + SPARE_INODES, 0, err);
+    if (fd < 0)
+        return sg_wrap(err, "make the writable layer");
+    r->scratch_fd = sg_root_keep(r, fd);
+    const mode_t mask = umask(0);
+    int ret = mknodat(fd, "void", S_IFREG, 0);
+    for (size_t i = 0; ret == 0 && i < SG_COUNT(dirs); i++) {
+        ret = mkdirat(fd, dirs[i].name, dirs[i].mode);
+        if (ret == 0 && dirs[i].is_owned)
+            ret = fchownat(fd, dirs[i].name, owner, owner, 0);
+    }
+    if (ret < 0)
+        sg_fail_sys(err, "prepare the writable layer");
+    sg_auto_fd dev = ret < 0 ? -1 : openat(fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dev >= 0)
+        ret = fill_dev(dev, !spec->is_rootless, err);
+    umask(mask);
+    return ret;
+}
+
+int sg_scratch_bind_nodes(struct sg_root *r, struct sg_plan *plan, struct sg_err *err)
+{
+    for (size_t i = 0; i < SG_COUNT(nodes); i++) {
+        const struct node *n = &nodes[i];
+        int fd = sg_mnt_clone(AT_FDCWD, n->host, false, err);
+        if (fd < 0)
+            return -1;
+        sg_root_keep(r, fd);
+        struct stat st;
+        if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(n->major, n->minor))
+            return sg_fail(err, SG_UNSUPPORTED, "the host's %s is not the device it should be",
+                           n->host);
+        sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = fd, .to_fd = r->root_fd,
+                                             .path = n->inside });
+    }
+    return 0;
+}
