@@ -8,6 +8,7 @@ processes of other people on the machine are never looked at.
 import ctypes
 import os
 import pathlib
+import re
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -15,6 +16,8 @@ CGROUPS = pathlib.Path("/sys/fs/cgroup")
 CGROUP_DEPTH = 5
 # The common parent of all cells may stay: it holds no process.
 PERMITTED_CGROUPS = {"sandglass"}
+# The lock file of the slots stays, for root and for each ordinary user.
+PERMITTED_FILES = re.compile(r"/run/sandglass/slots|/tmp/sandglass-\d+")
 # Mounts that come and go by themselves on a machine that also runs containers.
 OTHERS_MOUNTS = ("/docker", "/containerd", "/run/user/")
 
@@ -116,7 +119,8 @@ def loop_devices():
 def half_made_files(state_dirs):
     for folder, pattern in [("/run/sandglass", "*"), ("/tmp", "sandglass*"),
                             ("/dev/shm", "sandglass*"), ("/var/tmp", "sandglass*")]:
-        yield from (f"file {path}" for path in pathlib.Path(folder).glob(pattern))
+        yield from (f"file {path}" for path in pathlib.Path(folder).glob(pattern)
+                    if not PERMITTED_FILES.fullmatch(str(path)))
     for folder in state_dirs:
         yield from (f"file {path}" for path in pathlib.Path(folder).glob("**/.new-*"))
 
