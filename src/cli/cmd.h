@@ -38,6 +38,10 @@ extern const size_t sg_command_count;
 
 int sg_cmd_run(struct sg_cli *cli);
 int sg_cmd_shell(struct sg_cli *cli);
+int sg_cmd_template_list(struct sg_cli *cli);
+int sg_cmd_template_build(struct sg_cli *cli);
+int sg_cmd_template_import(struct sg_cli *cli);
+int sg_cmd_template_rm(struct sg_cli *cli);
 int sg_cmd_help(struct sg_cli *cli);
 int sg_cmd_version(struct sg_cli *cli);
 int sg_cmd_config_show(struct sg_cli *cli);

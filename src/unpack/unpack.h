@@ -24,7 +24,7 @@ struct sg_unpack_options {
     unsigned max_depth;        /* components of a name */
     bool is_one_user;          /* everything stays owned by the caller */
     bool keeps_setuid;         /* for templates whose profile grants sudo */
-    bool skips_devices;        /* count them as skipped instead of refusing the archive */
+    bool skips_devices;        /* outside of dev/ too, where they are skipped anyway */
 };
 
 /* The limits that the program starts with; flags off. */
@@ -32,7 +32,7 @@ struct sg_unpack_options sg_unpack_defaults(void);
 
 struct sg_unpack_result {
     uint64_t entries, bytes;
-    uint64_t skipped; /* FIFOs and sockets, and devices where asked */
+    uint64_t skipped; /* FIFOs, sockets, devices in dev/ */
     uint64_t setuid_dropped;
     char first_skipped[96]; /* quoted, or empty */
 };

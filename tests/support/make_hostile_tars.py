@@ -89,6 +89,7 @@ CASES = {
     "case.tar": tar(entry("Name", data=b"upper"), entry("name", data=b"lower")),
     "twice-directory.tar": tar(directory("d", 0o700), entry("d/f"), directory("d", 0o750)),
     "setuid.tar": tar(entry("su", mode=0o6755), directory("shared", 0o2775)),
+    "dev-devices.tar": tar(directory("dev"), entry("dev/null", tarfile.CHRTYPE, dev=(1, 3)), entry("after")),
     "fifo.tar": tar(entry("pipe", tarfile.FIFOTYPE), entry("after")),
     "capability.tar": tar(entry("ping", pax={"SCHILY.xattr.security.capability": "\x01\x00\x00\x02x",
                                              "SCHILY.xattr.user.note": "y",

@@ -313,6 +313,13 @@ static void skips_a_fifo_and_says_so(void **state)
     assert_int_equal(count_entries("stage/target"), 1);
 }
 
+static void leaves_out_the_devices_of_dev(void **state)
+{
+    (void)state;
+    assert_int_equal(unpack_fine("dev-devices.tar", test_options()).skipped, 1);
+    assert_int_equal(count_entries("stage/target/dev"), 0);
+}
+
 static void skips_devices_when_asked(void **state)
 {
     (void)state;
@@ -383,6 +390,7 @@ int main(void)
         CASE(drops_set_id_bits),
         CASE(keeps_set_id_bits_when_asked),
         CASE(skips_a_fifo_and_says_so),
+        CASE(leaves_out_the_devices_of_dev),
         CASE(skips_devices_when_asked),
         CASE(drops_extended_attributes),
         CASE(believes_the_content_and_not_the_gzip_trailer),
