@@ -149,13 +149,14 @@ static void pump(struct sg_init *in, struct sg_pty *p)
         p->drained(in, p->owner);
         return;
     }
+    bool is_waiting = p->printed.n && p->out.fd >= 0; /* without a reader it is thrown away */
     uint32_t master =
-        (p->printed.n ? 0 : EPOLLIN) | ((p->typed.n || p->owes_eof) && !p->drained ? EPOLLOUT : 0);
+        (is_waiting ? 0 : EPOLLIN) | ((p->typed.n || p->owes_eof) && !p->drained ? EPOLLOUT : 0);
     (void)sg_source_want(in, &p->master, p->is_gone ? 0 : master, NULL);
     if (p->in.fd >= 0)
         (void)sg_source_want(in, &p->in, p->typed.n || p->drained ? 0 : EPOLLIN, NULL);
     if (p->out.fd >= 0)
-        (void)sg_source_want(in, &p->out, p->printed.n ? EPOLLOUT : 0, NULL);
+        (void)sg_source_want(in, &p->out, is_waiting ? EPOLLOUT : 0, NULL);
 }
 
 static void master_ready(struct sg_init *in, struct sg_source *s, uint32_t events)

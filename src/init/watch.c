@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -42,7 +43,8 @@ struct sg_watch {
     struct sg_source source;
     uint32_t id;
     bool is_recursive;
-    int root_fd;
+    char *root; /* owned; opened anew when needed, since holding it would hide its removal */
+    struct stat identity;
     int root_wd;
     unsigned dir_count;
     struct sg_user user;
@@ -142,20 +144,33 @@ static int add_dir(struct sg_watch *w, int fd, const char *path)
     return wd;
 }
 
+/* Opens the root, if it is still the one that is watched. */
+static int open_root(const struct sg_watch *w, struct sg_err *err)
+{
+    struct stat st;
+    sg_auto_fd fd = sg_path_open(sg_text_of(w->root), O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0, err);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0 || (w->identity.st_ino && (st.st_ino != w->identity.st_ino ||
+                                                      st.st_dev != w->identity.st_dev)))
+        return sg_fail(err, SG_CONFLICT, "%s is another directory now", sg_quote(w->root).s);
+    return sg_take_fd(&fd);
+}
+
 /* Opens and watches a directory below the root. What is gone or not readable is nobody's loss. */
-static int add_below(struct sg_watch *w, const char *path)
+static int add_below(struct sg_watch *w, int root, const char *path)
 {
     sg_auto_fd fd =
-        sg_path_open_at(w->root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0);
+        sg_path_open_at(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd >= 0 && add_dir(w, fd, path) >= 0)
         return 0;
     return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0 : -1;
 }
 
 /* Reads a new directory: adds what is below it and, with `tells`, reports what is in it. */
-static int read_new(struct sg_init *in, struct sg_watch *w, const char *path, bool tells)
+static int read_new(struct sg_init *in, struct sg_watch *w, int root, const char *path, bool tells)
 {
-    sg_auto_fd fd = sg_path_open_at(w->root_fd, *path ? path : ".",
+    sg_auto_fd fd = sg_path_open_at(root, *path ? path : ".",
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
         return 0;
@@ -168,10 +183,10 @@ static int read_new(struct sg_init *in, struct sg_watch *w, const char *path, bo
             return -1;
         if (tells && !sg_outbox_is_empty(in))
             return -1; /* the host is behind: it will have to look for itself */
+        if (is_dir && add_below(w, root, below) < 0)
+            return -1;
         if (tells)
             report(in, w, SG_CHANGED_CREATE | (is_dir ? SG_CHANGED_IS_DIR : 0), below);
-        if (is_dir && add_below(w, below) < 0)
-            return -1;
     }
     return 0;
 }
@@ -186,13 +201,13 @@ static struct dir *find_new(struct sg_watch *w)
 }
 
 /* Follows all directories that are new in the table, level by level. -1: some could not be. */
-static int follow(struct sg_init *in, struct sg_watch *w, bool tells)
+static int follow(struct sg_init *in, struct sg_watch *w, int root, bool tells)
 {
     int result = 0;
     for (struct dir *d; (d = find_new(w));) {
         sg_auto_free char *path = sg_strdup(d->path); /* the table moves under our feet */
         d->is_new = false;
-        if (w->is_recursive && read_new(in, w, path, tells) < 0)
+        if (w->is_recursive && read_new(in, w, root, path, tells) < 0)
             result = -1;
     }
     return result;
@@ -202,7 +217,8 @@ static void follow_created(struct sg_init *in, struct sg_watch *w, const char *p
 {
     if (sg_user_enter(&w->user, NULL) < 0)
         return;
-    int result = add_below(w, path) < 0 ? -1 : follow(in, w, true);
+    sg_auto_fd root = open_root(w, NULL);
+    int result = root < 0 || add_below(w, root, path) < 0 ? -1 : follow(in, w, root, true);
     sg_user_leave(&w->user);
     if (result < 0)
         report(in, w, SG_CHANGED_OVERFLOW, "");
@@ -282,23 +298,24 @@ static void watch_free(struct sg_init *in, struct sg_watch *w)
         while (w->buckets[i])
             free_dir(w, &w->buckets[i]);
     sg_source_drop(in, &w->source);
-    sg_drop_fd(&w->root_fd);
+    free(w->root);
     free(w);
 }
 
 static int start(struct sg_init *in, struct sg_watch *w, struct sg_text path, bool *ret_is_whole,
                  struct sg_err *err)
 {
-    w->root_fd = sg_path_open(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0, err);
-    if (w->root_fd < 0)
+    w->root = sg_strdup(path.p);
+    sg_auto_fd root = open_root(w, err);
+    if (root < 0)
         return -1;
     w->source.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (w->source.fd < 0)
+    if (w->source.fd < 0 || fstat(root, &w->identity) < 0)
         return sg_fail_sys(err, "open a watch");
-    w->root_wd = add_dir(w, w->root_fd, "");
+    w->root_wd = add_dir(w, root, "");
     if (w->root_wd < 0)
         return sg_fail_sys(err, "watch %s", sg_quote(path.p).s);
-    *ret_is_whole = follow(in, w, false) == 0;
+    *ret_is_whole = follow(in, w, root, false) == 0;
     return sg_source_want(in, &w->source, EPOLLIN, err);
 }
 
@@ -309,7 +326,6 @@ int sg_handle_watch(struct sg_init *in, struct sg_call *c, struct sg_err *err)
         return sg_fail(err, SG_EXHAUSTED, "%d watches are set", SG_INIT_MAX_WATCHES);
     struct sg_watch *w = sg_new(struct sg_watch);
     w->source = (struct sg_source) { .fd = -1, .ready = watch_ready };
-    w->root_fd = -1;
     w->is_recursive = m->flags & SG_WATCH_RECURSIVE;
     w->user = *c->user;
     bool is_whole;
