@@ -9,10 +9,8 @@
 #include "config/check.h"
 #include "base/banned.h"
 
-#define KIB    1024ull
-#define MIB    (1024 * KIB)
-#define GIB    (1024 * MIB)
-#define PIB    (1024 * 1024 * GIB)
+#define MIB    (1ull << 20)
+#define PIB    (1ull << 50)
 #define DAY_MS 86400000ull
 
 #define AT(field) offsetof(struct sg_config, field)

@@ -42,7 +42,6 @@ static int read_part(struct sg_toml_reader *r, struct sg_str *ret)
 
 static int read_path(struct sg_toml_reader *r, struct path *ret)
 {
-    ret->n = 0;
     do {
         sg_toml_skip_blank(r);
         if (ret->n == SG_TOML_MAX_DEPTH)
@@ -109,7 +108,7 @@ static struct sg_toml *find_header(struct sg_toml_reader *r, struct sg_toml *tab
 int sg_toml_read_pair(struct sg_toml_reader *r, struct sg_toml *table)
 {
     const char *at = r->p;
-    struct path path;
+    struct path path = { 0 };
     if (read_path(r, &path) < 0)
         return -1;
     if (!sg_toml_take(r, '='))
@@ -165,7 +164,7 @@ int sg_toml_read_header(struct sg_toml_reader *r, struct sg_toml **ret_table)
 {
     const char *at = r->p++;
     bool is_array = sg_toml_take(r, '[');
-    struct path path;
+    struct path path = { 0 };
     if (read_path(r, &path) < 0)
         return -1;
     if (!sg_toml_take(r, ']') || (is_array && !sg_toml_take(r, ']')))
