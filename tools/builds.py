@@ -39,12 +39,13 @@ def run(argv, compiler, out):
         raise BuildFailed(f"{argv[0]} failed in {argv[-1]}")
 
 
-def build(variant, out=None):
-    """Configures when needed and builds. What fails is told in the file `out`, and raises."""
+def build(variant, out=None, targets=()):
+    """Configures when needed and builds (all, or only the targets). What fails is told in the file
+    `out`, and raises."""
     where = directory(variant)
     compiler, options = VARIANTS[variant]
     if not (where / "build.ninja").exists():
         run(["meson", "setup", "--werror", "-Dtests=enabled", f"--prefix={STAGE / variant}",
              *options, where], compiler, out)
-    run(["ninja", "--quiet", "-C", where], compiler, out)
+    run(["ninja", "--quiet", *targets, "-C", where], compiler, out)
     return where
