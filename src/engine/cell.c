@@ -55,24 +55,28 @@ struct sg_cell {
 
 /* ---- the child's steps ---- */
 
-static void plan_start(struct sg_cell *c)
+/* What needs nothing of ours: the namespaces are made on one core while we work on the other. */
+static void plan_start(struct sg_plan *p)
 {
-    struct sg_plan *p = &c->plan;
     sg_plan_add(p, (struct sg_step) { .op = STEP_DIE_WITH_PARENT });
-    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
-        if (c->cgroup.join_fds[i] >= 0)
-            sg_plan_add(p, (struct sg_step) { STEP_JOIN_CGROUP, .fd = c->cgroup.join_fds[i],
-                                              .text = sg_controller_name(i) });
-    /* Made by the child itself: so they overlap with our work on the root filesystem, and the
-     * cgroup namespace starts at the cgroup that was just joined. */
-    sg_plan_add(p,
-                (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET | CLONE_NEWCGROUP });
+    sg_plan_add(p, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET });
     sg_plan_add(p, (struct sg_step) { .op = STEP_LOOPBACK_UP });
     sg_plan_add(p, (struct sg_step) { STEP_WRITE_FILE,
                                       .path = "/proc/sys/net/ipv4/ip_unprivileged_port_start",
                                       .text = "0", .is_optional = true });
     sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
     sg_plan_publish(p);
+}
+
+/* The cgroup namespace starts at the cgroup that was joined. */
+static void plan_cgroups(struct sg_cell *c)
+{
+    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+        if (c->cgroup.join_fds[i] >= 0)
+            sg_plan_add(&c->plan, (struct sg_step) { STEP_JOIN_CGROUP, .fd = c->cgroup.join_fds[i],
+                                                     .text = sg_controller_name(i) });
+    sg_plan_add(&c->plan, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWCGROUP });
+    sg_plan_publish(&c->plan);
 }
 
 static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
@@ -147,6 +151,7 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "make the namespaces");
     }
     c->pid = (pid_t)pid;
+    plan_start(&c->plan);
     return 0;
 }
 
@@ -170,46 +175,50 @@ static void lift_switched_limits(struct sg_limits *l)
         l->cpu_milli = 1000000;
 }
 
+static int make_cgroups(struct sg_cell *c, const struct sg_limits *l, struct sg_err *err)
+{
+    c->has_cgroups = true;
+    if (sg_cgroup_make(&c->cgroup, l, err) < 0)
+        return -1;
+    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
+    return 0;
+}
+
 static int build(struct sg_cell *c, struct sg_cell_spec *spec, unsigned flags, struct sg_err *err)
 {
+    lift_switched_limits(&spec->limits);
     if (sg_ids_claim(!spec->is_rootless, &c->ids, err) < 0)
         return -1;
     sg_cgroup_init(&c->cgroup, &c->ids);
+    /* v2: born in its cgroup, which must exist. v1: it joins by itself, later. */
+    const bool is_born_inside = c->cgroup.is_v2;
+    if (!is_born_inside && start_child(c, err) < 0)
+        return -1;
     if (flags & SG_CELL_SWEPT) {
         if (sg_sweeper_start(&c->sweeper, &c->cgroup, &c->ids, err) < 0)
             return -1;
         c->has_sweeper = true;
     }
-    lift_switched_limits(&spec->limits);
-    c->has_cgroups = true;
-    if (sg_cgroup_make(&c->cgroup, &spec->limits, err) < 0)
+    if (make_cgroups(c, &spec->limits, err) < 0 || (is_born_inside && start_child(c, err) < 0))
         return -1;
-    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
+    plan_cgroups(c);
 
+    const struct sg_idmap map = spec->is_rootless
+                                    ? (struct sg_idmap) { spec->owner_id, 0, 1 }
+                                    : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS };
+    spec->limits.disk_bytes = disk_size(&spec->limits);
+    if (sg_userns_init(&c->userns, &map, err) < 0 ||
+        sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
+        return -1;
+    c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
+    c->init_fd = sg_init_image_open(err);
+    if (c->init_fd < 0)
+        return -1;
     int pair[2];
     if (sg_chan_pair(pair, err) < 0)
         return -1;
     c->ctl_fd = pair[0];
     c->far_fd = pair[1];
-    if (start_child(c, err) < 0)
-        return -1;
-    plan_start(c);
-
-    spec->limits.disk_bytes = disk_size(&spec->limits);
-    if (sg_root_begin(&c->root, spec, &c->ids, &c->plan, err) < 0)
-        return -1;
-    const struct sg_idmap map = spec->is_rootless
-                                    ? (struct sg_idmap) { spec->owner_id, 0, 1 }
-                                    : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS };
-    if (sg_userns_init(&c->userns, &map, err) < 0 ||
-        sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
-        return -1;
-    c->init_fd = sg_init_image_open(err);
-    if (c->init_fd < 0)
-        return -1;
-    c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
-    if (c->space_fd < 0)
-        return sg_fail_sys(err, "keep the writable layer's descriptor");
     plan_end(c, spec);
     return 0;
 }

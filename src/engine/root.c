@@ -72,8 +72,8 @@ static int open_layers(struct sg_root *r, const struct sg_cell_spec *spec, int u
 }
 
 /* Older kernels look layers up by path, in our own mount namespace: the scratch is attached over
- * /sys of a private one, for as long as it takes, and the child gets a copy of it. (Over "/" we would
- * count as chrooted, and could not make a user namespace any more.) */
+ * /sys of a private one, for as long as it takes, and the child gets a copy of it. (Over "/" we
+ * would count as chrooted, and could not make a user namespace any more.) */
 static int attach_for_paths(struct sg_root *r, struct sg_err *err)
 {
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -225,9 +225,10 @@ static int add_workdir(struct sg_root *r, const struct sg_cell_spec *spec, uint3
     return 0;
 }
 
-/* What needs the scratch but not the root: published at once, so that the child works on its proc
- * while we build the root. Its place until then is below the host's /proc, in the child's own mount
- * namespace; it goes with the host's root. */
+/* What needs the scratch alone is published at once: the child works on its proc while we prepare
+ * the root. (Not sooner: an overlay takes no layer from a mount that is attached elsewhere.) The
+ * scratch's place until the switch is over the host's /proc, in the child's own mount namespace; it
+ * goes with the host's root. */
 static void add_early(struct sg_root *r, struct sg_plan *plan)
 {
     sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->scratch_fd, .to_fd = AT_FDCWD,
@@ -238,16 +239,6 @@ static void add_early(struct sg_root *r, struct sg_plan *plan)
             plan, (struct sg_step) { STEP_MASK_PROC, .fd = r->scratch_fd, .path = proc_masks[i] });
     sg_plan_add(plan, (struct sg_step) { .op = STEP_LOCK_PROC_SYS });
     sg_plan_publish(plan);
-}
-
-int sg_root_begin(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
-                  struct sg_plan *plan, struct sg_err *err)
-{
-    if (sg_scratch_make(r, spec, spec->is_rootless ? 0 : ids->first, err) < 0 ||
-        begin_overlay(r, err) < 0)
-        return -1;
-    add_early(r, plan);
-    return 0;
 }
 
 static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
@@ -276,7 +267,11 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
                   int userns_fd, struct sg_plan *plan, struct sg_err *err)
 {
     const uint32_t owner = spec->is_rootless ? 0 : ids->first + spec->owner_id;
-    if (make_overlay(r, spec, userns_fd, err) < 0 || add_mounts(r, spec, ids, plan, err) < 0)
+    if (sg_scratch_make(r, spec, spec->is_rootless ? 0 : ids->first, err) < 0 ||
+        begin_overlay(r, err) < 0 || make_overlay(r, spec, userns_fd, err) < 0)
+        return -1;
+    add_early(r, plan);
+    if (add_mounts(r, spec, ids, plan, err) < 0)
         return -1;
     for (size_t i = 0; i < spec->bind_count; i++)
         if (add_bind(r, spec, i, userns_fd, owner, plan, err) < 0)

@@ -26,11 +26,7 @@ struct sg_root {
 void sg_root_init(struct sg_root *r);
 void sg_root_done(struct sg_root *r);
 
-/* First half: the scratch, and steps that need nothing else. */
-int sg_root_begin(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
-                  struct sg_plan *plan, struct sg_err *err);
-
-/* Second half: builds the root and appends the steps up to "switch to the new root". `userns_fd`
+/* Builds the root and appends the steps up to "switch to the new root". `userns_fd`
  * shifts ids, -1 without root. */
 int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
                   int userns_fd, struct sg_plan *plan, struct sg_err *err);
