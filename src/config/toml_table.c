@@ -57,7 +57,7 @@ static int read_path(struct sg_toml_reader *r, struct path *ret)
 static struct sg_toml *find(const struct sg_toml *table, struct sg_str key)
 {
     for (struct sg_toml *t = table->first; t; t = t->next)
-        if (t->key.n == key.n && memcmp(t->key.p, key.p, key.n) == 0)
+        if (t->key.n == key.n && (key.n == 0 || memcmp(t->key.p, key.p, key.n) == 0))
             return t;
     return NULL;
 }
