@@ -100,7 +100,8 @@ int sg_overlay_begin(struct sg_overlay *o, int upper_fd, int work_fd, bool force
     o->by_path = force_path;
     if (force_path || upper_by_fd(o->fs_fd, upper_fd, work_fd) == 0)
         return 0;
-    if (errno != EINVAL)
+    /* EINVAL: no such option. EOPNOTSUPP: overlay does not know the new mount API at all (6.1). */
+    if (errno != EINVAL && errno != EOPNOTSUPP)
         return fail_fs(o->fs_fd, "name the upper layer of an overlay", err);
     sg_drop_fd(&o->fs_fd); /* start over: the refused option must not linger */
     return sg_overlay_begin(o, upper_fd, work_fd, true, err);
