@@ -126,16 +126,29 @@ static int check_net(enum sg_net net, struct sg_err *err)
                    net == SG_NET_OPEN ? "open" : "filtered");
 }
 
+/* The namespaces are begun first and the template is found meanwhile. Without root it is the other
+ * way round: once we are root of an own user namespace, the template's owner would be another. */
+static int begin(struct job *j, struct sg_cell **ret, struct sg_err *err)
+{
+    const struct sg_config *cfg = &j->cli->config;
+    const bool is_root = geteuid() == 0;
+    struct sg_cell *cell = NULL;
+    if (check_net(cfg->net, err) < 0 || (is_root && !(cell = sg_run_begin(false, err))) ||
+        sg_template_open(cfg->state_dir, cfg->template, &j->template, err) < 0)
+        return -1;
+    if (!cell) {
+        if (sg_run_prepare(&j->run.cell.is_rootless, err) < 0 || !(cell = sg_run_begin(true, err)))
+            return -1;
+    }
+    *ret = cell;
+    return 0;
+}
+
 static int prepare(struct job *j, bool wants_tty, struct sg_err *err)
 {
     const struct sg_config *cfg = &j->cli->config;
     struct sg_run_spec *r = &j->run;
     struct sg_cell_spec *cell = &r->cell;
-    if (check_net(cfg->net, err) < 0 ||
-        sg_template_open(cfg->state_dir, cfg->template, &j->template, err) < 0)
-        return -1;
-    if (sg_run_prepare(&cell->is_rootless, err) < 0)
-        return -1;
     sg_run_use_template(cell, &j->template);
     if (collect_binds(j, err) < 0)
         return -1;
@@ -300,9 +313,10 @@ static int run(struct sg_cli *cli, char *const *argv, bool wants_tty)
     j->run.env = j->env;
     sg_buf_init(&j->out, CAPTURE_BYTES);
     sg_buf_init(&j->err, CAPTURE_BYTES);
-    if (prepare(j, wants_tty, &err) < 0)
+    struct sg_cell *cell;
+    if (begin(j, &cell, &err) < 0 || prepare(j, wants_tty, &err) < 0)
         return sg_cli_fail_run(cli, &err);
-    if (sg_run(&j->run, &result, &is_command, &err) < 0)
+    if (sg_run(cell, &j->run, &result, &is_command, &err) < 0)
         return fail_start(j, is_command, &err);
     tell(j, &result);
     if (cli->config.json && print_json(j, &result) != 0)

@@ -139,7 +139,7 @@ static int unpack_in_cell(const struct sg_import *in, const struct sg_template *
 
     struct sg_run_result result;
     bool is_command = false;
-    if (sg_run(&run, &result, &is_command, err) < 0)
+    if (sg_run(NULL, &run, &result, &is_command, err) < 0)
         return sg_wrap(err, "unpack in a sandbox");
     if (result.ending != SG_END_EXIT || result.code != 0)
         return fail_unpack(&result, &said, err);

@@ -33,7 +33,7 @@ enum { PUMP_IN, PUMP_OUT, PUMP_ERR, PUMP_COUNT };
 
 struct running {
     const struct sg_run_spec *spec;
-    struct sg_cell *cell;
+    struct sg_cell *cell, *own_cell;
     struct sg_client client;
     struct sg_pump pumps[PUMP_COUNT];
     struct sg_packet packet;
@@ -127,8 +127,9 @@ static int start(struct running *r, struct sg_err *err)
 {
     const struct sg_run_spec *s = r->spec;
     const bool has_copies = s->copy_in && s->copy_in->n > 0;
-    r->cell = sg_cell_new(&s->cell, SG_CELL_SWEPT, err);
     if (!r->cell)
+        r->cell = r->own_cell = sg_run_begin(s->cell.is_rootless, err);
+    if (!r->cell || sg_cell_build(r->cell, &s->cell, err) < 0)
         return -1;
     sg_client_init(&r->client, sg_cell_ctl(r->cell));
     struct sg_msg hello = { .type = SG_MSG_HELLO };
@@ -370,10 +371,10 @@ static int finish(struct running *r, bool *ret_is_command, struct sg_err *err)
     return 0;
 }
 
-int sg_run(const struct sg_run_spec *spec, struct sg_run_result *ret, bool *ret_is_command,
-           struct sg_err *err)
+int sg_run(struct sg_cell *cell, const struct sg_run_spec *spec, struct sg_run_result *ret,
+           bool *ret_is_command, struct sg_err *err)
 {
-    struct running r = { .spec = spec, .signal_fd = -1, .started_ns = sg_now_ns() };
+    struct running r = { .spec = spec, .cell = cell, .signal_fd = -1, .started_ns = sg_now_ns() };
     *ret_is_command = false;
     for (unsigned i = 0; i < PUMP_COUNT; i++)
         sg_pump_init(&r.pumps[i], -1, -1);
@@ -394,8 +395,9 @@ int sg_run(const struct sg_run_spec *spec, struct sg_run_result *ret, bool *ret_
     sg_drop_fd(&r.signal_fd);
     if (result == 0)
         *ret = r.result;
-    /* The cell is not freed: this process is about to end, and the sweeper removes what is left
-     * behind its back, so that nobody waits for it. */
+    /* A cell that was begun for us is not freed: that process is about to end, and the sweeper
+     * removes what is left behind its back, so that nobody waits for it. */
+    sg_cell_free(r.own_cell);
     return result;
 }
 
@@ -434,11 +436,17 @@ void sg_run_use_template(struct sg_cell_spec *cell, const struct sg_template *t)
 
 int sg_run_prepare(bool *ret_is_rootless, struct sg_err *err)
 {
-    static bool is_done;
-    const bool is_rootless = is_done || geteuid() != 0;
-    if (is_rootless && !is_done && sg_userns_become_root(err) < 0)
-        return -1;
-    is_done = is_rootless;
+    static bool is_rootless;
+    if (!is_rootless && geteuid() != 0) {
+        if (sg_userns_become_root(err) < 0)
+            return -1;
+        is_rootless = true;
+    }
     *ret_is_rootless = is_rootless;
     return 0;
+}
+
+struct sg_cell *sg_run_begin(bool is_rootless, struct sg_err *err)
+{
+    return sg_cell_start(is_rootless, SG_CELL_SWEPT, err);
 }

@@ -37,10 +37,11 @@ struct sg_run_result {
     struct sg_cell_report report;
 };
 
-/* Fails (-1) when the command could not be started: err->sys tells ENOENT and EACCES of the command
- * itself (then `*ret_is_command` is set) from failures of ours. */
-int sg_run(const struct sg_run_spec *spec, struct sg_run_result *ret, bool *ret_is_command,
-           struct sg_err *err);
+/* `cell` is of sg_run_begin(); NULL: one is begun here, and freed at the end. Fails (-1) when the
+ * command could not be started: err->sys tells ENOENT and EACCES of the command itself (then
+ * `*ret_is_command` is set) from failures of ours. */
+int sg_run(struct sg_cell *cell, const struct sg_run_spec *spec, struct sg_run_result *ret,
+           bool *ret_is_command, struct sg_err *err);
 
 /* The exit code of `run` for a result (see style of timeout(1) and shells). */
 int sg_run_exit_code(const struct sg_run_result *r);
@@ -51,3 +52,7 @@ void sg_run_use_template(struct sg_cell_spec *cell, const struct sg_template *t)
 
 /* Without root: becomes root of an own user namespace, once. Tells whether that was so. */
 int sg_run_prepare(bool *ret_is_rootless, struct sg_err *err);
+
+/* Starts a cell's first process, before it is even known what is to run: namespaces take their
+ * time. The cell is swept when this process ends; nobody needs to free it. */
+struct sg_cell *sg_run_begin(bool is_rootless, struct sg_err *err);

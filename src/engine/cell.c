@@ -53,17 +53,25 @@ struct sg_cell {
     int space_fd; /* the scratch, for its free space */
 };
 
+/* `value`, but 0 while the test switch is on. */
+static uint64_t unless(enum sg_switch s, uint64_t value)
+{
+    return sg_switch_is_on(s) ? 0 : value;
+}
+
 /* ---- the child's steps ---- */
 
 /* What needs nothing of ours: the namespaces are made on one core while we work on the other. */
 static void plan_start(struct sg_plan *p)
 {
     sg_plan_add(p, (struct sg_step) { .op = STEP_DIE_WITH_PARENT });
-    sg_plan_add(p, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET });
-    sg_plan_add(p, (struct sg_step) { .op = STEP_LOOPBACK_UP });
-    sg_plan_add(p, (struct sg_step) { STEP_WRITE_FILE,
-                                      .path = "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-                                      .text = "0", .is_optional = true });
+    if (!sg_switch_is_on(SG_SWITCH_NO_NETNS)) {
+        sg_plan_add(p, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET });
+        sg_plan_add(p, (struct sg_step) { .op = STEP_LOOPBACK_UP });
+        sg_plan_add(p, (struct sg_step) { STEP_WRITE_FILE,
+                                          .path = "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+                                          .text = "0", .is_optional = true });
+    }
     sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
     sg_plan_publish(p);
 }
@@ -75,7 +83,9 @@ static void plan_cgroups(struct sg_cell *c)
         if (c->cgroup.join_fds[i] >= 0)
             sg_plan_add(&c->plan, (struct sg_step) { STEP_JOIN_CGROUP, .fd = c->cgroup.join_fds[i],
                                                      .text = sg_controller_name(i) });
-    sg_plan_add(&c->plan, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWCGROUP });
+    sg_plan_add(&c->plan,
+                (struct sg_step) { .op = STEP_UNSHARE,
+                                   .value = unless(SG_SWITCH_NO_CGROUPNS, CLONE_NEWCGROUP) });
     sg_plan_publish(&c->plan);
 }
 
@@ -94,7 +104,7 @@ static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
         { RLIMIT_NPROC, spec->limits.pids, c->cgroup.missing & 1u << SG_CTRL_PIDS },
     };
     for (size_t i = 0; i < SG_COUNT(limits); i++)
-        if (limits[i].is_on)
+        if (limits[i].is_on && !sg_switch_is_on(SG_SWITCH_NO_RLIMITS))
             sg_plan_add(&c->plan,
                         (struct sg_step) { STEP_RLIMIT, .value = (uint64_t)limits[i].which,
                                            .limit = limits[i].limit });
@@ -110,7 +120,8 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
         sg_plan_add(p, (struct sg_step) { .op = STEP_DROP_GROUPS });
     if (!sg_switch_is_on(SG_SWITCH_NO_USERNS))
         sg_plan_add(p, (struct sg_step) { STEP_ENTER_USERNS, .fd = c->userns.fd, .value = id });
-    sg_plan_add(p, (struct sg_step) { STEP_STDIO, .fd = c->far_fd });
+    sg_plan_add(p, (struct sg_step) { STEP_STDIO, .fd = c->far_fd,
+                                      .value = unless(SG_SWITCH_KEEP_DESCRIPTORS, true) });
     if (!spec->grants_sudo && !sg_switch_is_on(SG_SWITCH_NO_NO_NEW_PRIVS))
         sg_plan_add(p, (struct sg_step) { .op = STEP_NO_NEW_PRIVS });
     /* Before the capabilities go: without no_new_privs the filter needs CAP_SYS_ADMIN. */
@@ -138,7 +149,8 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
     const int birth = sg_cgroup_birth_fd(&c->cgroup);
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | CLONE_NEWNS |
-                 CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | (birth >= 0 ? CLONE_INTO_CGROUP : 0),
+                 CLONE_NEWUTS | unless(SG_SWITCH_NO_PIDNS, CLONE_NEWPID) |
+                 unless(SG_SWITCH_NO_IPCNS, CLONE_NEWIPC) | (birth >= 0 ? CLONE_INTO_CGROUP : 0),
         .pidfd = (uintptr_t)&c->pidfd,
         .child_tid = (uintptr_t)&c->plan.child_tid,
         .stack = (uintptr_t)c->stack,
@@ -175,32 +187,48 @@ static void lift_switched_limits(struct sg_limits *l)
         l->cpu_milli = 1000000;
 }
 
-static int make_cgroups(struct sg_cell *c, const struct sg_limits *l, struct sg_err *err)
+/* v2: the child is born in its cgroup, which must exist. v1: it joins by itself, later, and its
+ * namespaces need not wait for anything. */
+static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_err *err)
 {
-    c->has_cgroups = true;
-    if (sg_cgroup_make(&c->cgroup, l, err) < 0)
+    if (!sg_cgroup_is_v2() && start_child(c, err) < 0)
         return -1;
-    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
-    return 0;
-}
-
-static int build(struct sg_cell *c, struct sg_cell_spec *spec, unsigned flags, struct sg_err *err)
-{
-    lift_switched_limits(&spec->limits);
-    if (sg_ids_claim(!spec->is_rootless, &c->ids, err) < 0)
+    if (sg_ids_claim(!is_rootless, &c->ids, err) < 0)
         return -1;
     sg_cgroup_init(&c->cgroup, &c->ids);
-    /* v2: born in its cgroup, which must exist. v1: it joins by itself, later. */
-    const bool is_born_inside = c->cgroup.is_v2;
-    if (!is_born_inside && start_child(c, err) < 0)
-        return -1;
     if (flags & SG_CELL_SWEPT) {
         if (sg_sweeper_start(&c->sweeper, &c->cgroup, &c->ids, err) < 0)
             return -1;
         c->has_sweeper = true;
     }
-    if (make_cgroups(c, &spec->limits, err) < 0 || (is_born_inside && start_child(c, err) < 0))
+    c->has_cgroups = true;
+    if (sg_cgroup_make(&c->cgroup, err) < 0)
         return -1;
+    return c->pid ? 0 : start_child(c, err);
+}
+
+struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err)
+{
+    struct sg_cell *c = sg_new(struct sg_cell);
+    c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
+    c->space_fd = c->sweeper.keep_fd = -1;
+    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+        c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
+    sg_root_init(&c->root);
+    c->filter = (struct sock_fprog) { .len = sg_seccomp_cell_len,
+                                      .filter = (struct sock_filter *)sg_seccomp_cell };
+    if (start(c, is_rootless, flags, err) == 0)
+        return c;
+    sg_cell_free(c);
+    return NULL;
+}
+
+static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *err)
+{
+    lift_switched_limits(&spec->limits);
+    if (sg_cgroup_limit(&c->cgroup, &spec->limits, err) < 0)
+        return -1;
+    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
     plan_cgroups(c);
 
     const struct sg_idmap map = spec->is_rootless
@@ -223,23 +251,14 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, unsigned flags, s
     return 0;
 }
 
-struct sg_cell *sg_cell_new(const struct sg_cell_spec *spec, unsigned flags, struct sg_err *err)
+int sg_cell_build(struct sg_cell *c, const struct sg_cell_spec *spec, struct sg_err *err)
 {
-    struct sg_cell *c = sg_new(struct sg_cell);
-    c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
-    c->space_fd = c->sweeper.keep_fd = -1;
-    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
-        c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
-    sg_root_init(&c->root);
-    c->filter = (struct sock_fprog) { .len = (unsigned short)sg_seccomp_cell_len,
-                                      .filter = (struct sock_filter *)sg_seccomp_cell };
     struct sg_cell_spec own = *spec;
-    if (build(c, &own, flags, err) == 0)
-        return c;
+    if (build(c, &own, err) == 0)
+        return 0;
     /* A step of the child may have failed first, and be the reason that ours did. */
     (void)sg_plan_explain(&c->plan, err);
-    sg_cell_free(c);
-    return NULL;
+    return -1;
 }
 
 /* The child has its own descriptors and memory now. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A cell: one sandbox made of namespaces. Spec in, control socket out.
  *
- *     sg_cell_new()     builds it; its pid 1 is on its way
+ *     sg_cell_start()   its first process is on its way, making namespaces
+ *     (find out what the cell is to be, at the same time)
+ *     sg_cell_build()   builds the rest
  *     (send HELLO and what is to run: they wait in the socket)
  *     sg_cell_settle()  waits until pid 1 runs, or says which step failed
  *     ... talk over sg_cell_ctl() ...
@@ -18,8 +20,11 @@ struct sg_cell;
 
 enum { SG_CELL_SWEPT = 1 }; /* a sweeper removes what is left when this process ends, however */
 
-/* Returns owned, or NULL. On failure nothing is left. */
-struct sg_cell *sg_cell_new(const struct sg_cell_spec *spec, unsigned flags, struct sg_err *err);
+/* Returns owned, or NULL. `is_rootless`: the caller has become root of an own user namespace. */
+struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err);
+
+/* Whatever it returns, sg_cell_free() leaves nothing. */
+int sg_cell_build(struct sg_cell *c, const struct sg_cell_spec *spec, struct sg_err *err);
 
 int sg_cell_settle(struct sg_cell *c, struct sg_err *err);
 

@@ -97,6 +97,12 @@ static bool parent_dir_v2(const char *table, char *ret, size_t cap)
     return parent_dir(table, NULL, ret, cap);
 }
 
+bool sg_cgroup_is_v2(void)
+{
+    struct statfs fs;
+    return statfs(CGROUP_ROOT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
 void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids)
 {
     memset(g, 0, sizeof *g);
@@ -105,8 +111,7 @@ void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids)
     char table[4096];
     if (sg_file_read(AT_FDCWD, "/proc/self/cgroup", table, sizeof table, NULL) < 0)
         *table = '\0';
-    struct statfs fs;
-    g->is_v2 = statfs(CGROUP_ROOT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+    g->is_v2 = sg_cgroup_is_v2();
     g->dir_count = g->is_v2 ? 1 : SG_CTRL_COUNT;
     for (unsigned c = 0; c < g->dir_count; c++) {
         char parent[SG_CGROUP_PATH_MAX - 32];
@@ -174,13 +179,13 @@ static int limit_v1(enum sg_controller c, int dir, const struct sg_limits *l, st
     return sg_fail(err, SG_INTERNAL, "no such controller");
 }
 
-static int make_v1(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err)
+static int make_v1(struct sg_cgroup *g, struct sg_err *err)
 {
     for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
         if (g->missing & 1u << c)
             continue;
         g->dir_fds[c] = make_dir(g->dirs[c], err);
-        if (g->dir_fds[c] < 0 || limit_v1(c, g->dir_fds[c], l, err) < 0)
+        if (g->dir_fds[c] < 0)
             return -1;
         g->join_fds[c] = openat(g->dir_fds[c], "tasks", O_WRONLY | O_CLOEXEC);
         if (g->join_fds[c] < 0)
@@ -229,7 +234,7 @@ static int limit_v2(enum sg_controller c, int dir, const struct sg_limits *l, st
     return sg_fail(err, SG_INTERNAL, "no such controller");
 }
 
-static int make_v2(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err)
+static int make_v2(struct sg_cgroup *g, struct sg_err *err)
 {
     static const char *const probe[SG_CTRL_COUNT] = { "memory.max", "cpu.max", "pids.max" };
     delegate_v2(g->dirs[0]);
@@ -237,14 +242,8 @@ static int make_v2(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err
     if (dir < 0)
         return -1;
     for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
-        if (faccessat(dir, probe[c], W_OK, 0) < 0) {
+        if (faccessat(dir, probe[c], W_OK, 0) < 0)
             g->missing |= 1u << c;
-            continue;
-        }
-        if (limit_v2(c, dir, l, err) < 0)
-            return -1;
-    }
-    for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
         g->dir_fds[c] = fcntl(dir, F_DUPFD_CLOEXEC, 3);
         if (g->dir_fds[c] < 0)
             return sg_fail_sys(err, "keep the cgroup's descriptor");
@@ -252,11 +251,23 @@ static int make_v2(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err
     return 0;
 }
 
-int sg_cgroup_make(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err)
+int sg_cgroup_make(struct sg_cgroup *g, struct sg_err *err)
 {
     if (g->missing == (1u << SG_CTRL_COUNT) - 1)
         return 0;
-    return g->is_v2 ? make_v2(g, l, err) : make_v1(g, l, err);
+    return g->is_v2 ? make_v2(g, err) : make_v1(g, err);
+}
+
+int sg_cgroup_limit(const struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err)
+{
+    for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
+        if (g->missing & 1u << c)
+            continue;
+        const int dir = g->dir_fds[c];
+        if ((g->is_v2 ? limit_v2(c, dir, l, err) : limit_v1(c, dir, l, err)) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int sg_cgroup_birth_fd(const struct sg_cgroup *g)

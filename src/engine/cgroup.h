@@ -36,8 +36,13 @@ struct sg_usage {
 /* Finds the hierarchies and settles the paths; makes nothing. */
 void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids);
 
-/* Makes the directories and writes the limits. */
-int sg_cgroup_make(struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err);
+/* Is the v2 tree the only one here? */
+bool sg_cgroup_is_v2(void);
+
+/* Makes the directories; settles what is missing (G2). */
+int sg_cgroup_make(struct sg_cgroup *g, struct sg_err *err);
+
+int sg_cgroup_limit(const struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err);
 
 /* v2: the descriptor for CLONE_INTO_CGROUP, or -1. */
 int sg_cgroup_birth_fd(const struct sg_cgroup *g);

@@ -15,6 +15,18 @@
 
 static const uint32_t FIRST_ID = 0x70000000;
 
+/* Who we are outside of the user namespace in which we became root: its map says so. Every user's
+ * directory has its own name; a common one would belong to whoever came first. */
+static unsigned outer_id(void)
+{
+    char map[64];
+    unsigned inside, outside;
+    if (sg_file_read(AT_FDCWD, "/proc/self/uid_map", map, sizeof map, NULL) == 0 &&
+        sscanf(map, "%u %u 1", &inside, &outside) == 2 && inside == geteuid())
+        return outside;
+    return geteuid();
+}
+
 static void lock_path(bool is_root, char *ret_dir, size_t cap)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
@@ -23,7 +35,7 @@ static void lock_path(bool is_root, char *ret_dir, size_t cap)
     else if (run && *run == '/')
         (void)snprintf(ret_dir, cap, "%s/sandglass", run);
     else
-        (void)snprintf(ret_dir, cap, "/tmp/sandglass-%u", (unsigned)geteuid());
+        (void)snprintf(ret_dir, cap, "/tmp/sandglass-%u", outer_id());
 }
 
 static int open_lock_file(bool is_root, struct sg_err *err)

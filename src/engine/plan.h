@@ -33,8 +33,9 @@ enum sg_step_op {
     STEP_MASK_PROC,     /* fd: mount with "void" and "none"; path: below /proc       */
     STEP_MOVE_PROC,     /* to_fd + path: where it belongs                            */
     STEP_LOCK_PROC_SYS, /* /proc/sys read-only                                      */
-    STEP_MOUNT_DEVPTS,  /* to_fd + path: where; value: gid of the terminals, is_optional: none */
-    STEP_PIVOT,         /* fd: new root                                             */
+    STEP_MOUNT_DEVPTS,  /* to_fd + path: where; value: gid of the terminals, is_optional: none;
+                           text: how many there may be */
+    STEP_PIVOT,         /* fd: new root; value: the old one goes                    */
     STEP_HOSTNAME,      /* text                                                     */
     STEP_RLIMIT,        /* value: which; limit                                      */
     STEP_ENTER_USERNS,  /* fd; value: id to become                                  */
@@ -42,7 +43,8 @@ enum sg_step_op {
     STEP_BOUND_CAPS, /* value: mask that stays                                   */
     STEP_NO_NEW_PRIVS,
     STEP_SECCOMP, /* filter                                                   */
-    STEP_STDIO,   /* fd: control socket; becomes 3, with /dev/null on 0, 1, 2 */
+    STEP_STDIO,   /* fd: control socket; becomes 3, with /dev/null on 0, 1, 2;
+                     value: all others close at exec */
     STEP_EXEC,    /* fd: program; text: its name                              */
     STEP_OP_COUNT,
 };

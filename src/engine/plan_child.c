@@ -216,8 +216,9 @@ static long mount_devpts(struct sg_plan *p, const struct sg_step *s)
     const char *text = gid + sizeof gid - 1;
     while (text > gid && text[-1] >= '0' && text[-1] <= '9')
         text--;
-    const char *const with_gid[] = { "ptmxmode", "0666", "mode", "0620", "gid", text, NULL };
-    const char *const plain[] = { "ptmxmode", "0666", "mode", "0600", NULL };
+    const char *const with_gid[] = { "ptmxmode", "0666", "mode", "0620", "max",
+                                     s->text,    "gid",  text,   NULL };
+    const char *const plain[] = { "ptmxmode", "0666", "mode", "0600", "max", s->text, NULL };
     long mnt = mount_fs("devpts", s->is_optional ? plain : with_gid,
                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     if (mnt < 0)
@@ -247,11 +248,11 @@ static long pivot(struct sg_plan *p, const struct sg_step *s)
     long ret = sg_raw(SYS_fchdir, s->fd);
     if (ret >= 0)
         ret = sg_raw(SYS_pivot_root, ".", ".");
-    if (ret >= 0)
+    if (ret >= 0 && s->value)
         ret = sg_raw(SYS_umount2, ".", DETACH);
     if (ret >= 0)
         ret = sg_raw(SYS_chdir, "/");
-    if (ret < 0)
+    if (ret < 0 || !s->value)
         return ret;
     long up = sg_raw(SYS_openat, AT_FDCWD, "/..", O_PATH | O_CLOEXEC, 0);
     if (up < 0)
@@ -325,7 +326,8 @@ static long seccomp(struct sg_plan *p, const struct sg_step *s)
 static long stdio(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p;
-    long ret = sg_raw(SYS_close_range, 3, ~0U, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC);
+    long ret =
+        sg_raw(SYS_close_range, s->value ? 3 : ~0U, ~0U, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC);
     if (ret < 0)
         return ret;
     long null_fd = sg_raw(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);

@@ -23,6 +23,8 @@
 enum { TTY_GID = 5 }; /* Debian's "tty" */
 
 static const uint64_t INERT = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+/* All cells together share what kernel.pty.max leaves, 3,072 by default: none may take them all. */
+static const char MAX_TERMINALS[] = "64";
 
 /* Hidden from the cell's own proc: what anybody could read there and tells of the host. Files that
  * only the host's root may open (kcore, kmsg, sysrq-trigger ...) need no cover: root inside is
@@ -129,8 +131,9 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
     if (open_layers(r, spec, userns_fd, lower, err) < 0 ||
         (by_path && attach_layers(r, lower, spec->layer_count, err) < 0))
         return -1;
-    const uint64_t attrs = (sg_switch_is_on(SG_SWITCH_NO_NODEV) ? 0u : MOUNT_ATTR_NODEV) |
-                           (spec->grants_sudo ? 0u : MOUNT_ATTR_NOSUID);
+    const uint64_t attrs =
+        (sg_switch_is_on(SG_SWITCH_NO_NODEV) ? 0u : MOUNT_ATTR_NODEV) |
+        (spec->grants_sudo || sg_switch_is_on(SG_SWITCH_NO_NOSUID) ? 0u : MOUNT_ATTR_NOSUID);
     int fd = sg_overlay_finish(&r->overlay, lower, spec->layer_count, r->upper_fd, r->work_fd,
                                spec->is_rootless, attrs, err);
     if (fd < 0)
@@ -185,7 +188,8 @@ static int add_bind(struct sg_root *r, const struct sg_cell_spec *spec, size_t i
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return sg_fail(err, SG_INVALID, "bind %s: only files and directories can be bound",
                        sg_quote(b->source).s);
-    bool is_ro = (b->flags & SG_BIND_READ_ONLY) || spec->is_read_only;
+    bool is_ro = ((b->flags & SG_BIND_READ_ONLY) || spec->is_read_only) &&
+                 !sg_switch_is_on(SG_SWITCH_NO_READ_ONLY);
     if (sg_mnt_attr(fd, INERT | (is_ro ? MOUNT_ATTR_RDONLY : 0), 0, err) < 0 ||
         ((b->flags & SG_BIND_IDMAP) && !spec->is_rootless &&
          sg_mnt_idmap(fd, userns_fd, err) < 0) ||
@@ -234,10 +238,12 @@ static void add_early(struct sg_root *r, struct sg_plan *plan)
     sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->scratch_fd, .to_fd = AT_FDCWD,
                                          .path = "/proc" });
     sg_plan_add(plan, (struct sg_step) { STEP_MOUNT_PROC, .to_fd = r->scratch_fd, .path = "proc" });
-    for (size_t i = 0; i < SG_COUNT(proc_masks); i++)
+    const bool has_masks = !sg_switch_is_on(SG_SWITCH_NO_MASKS);
+    for (size_t i = 0; has_masks && i < SG_COUNT(proc_masks); i++)
         sg_plan_add(
             plan, (struct sg_step) { STEP_MASK_PROC, .fd = r->scratch_fd, .path = proc_masks[i] });
-    sg_plan_add(plan, (struct sg_step) { .op = STEP_LOCK_PROC_SYS });
+    if (has_masks)
+        sg_plan_add(plan, (struct sg_step) { .op = STEP_LOCK_PROC_SYS });
     sg_plan_publish(plan);
 }
 
@@ -256,8 +262,10 @@ static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const 
         add_part(r, sg_parts[i].name, sg_parts[i].target, sg_parts[i].attrs, plan);
     if (spec->is_rootless && sg_scratch_bind_nodes(r, plan, err) < 0)
         return -1;
+    const bool has_limit = !sg_switch_is_on(SG_SWITCH_NO_TERMINAL_LIMIT);
     sg_plan_add(plan, (struct sg_step) { STEP_MOUNT_DEVPTS, .to_fd = r->root_fd, .path = "dev/pts",
                                          .is_optional = spec->is_rootless,
+                                         .text = has_limit ? MAX_TERMINALS : "1000",
                                          .value = ids->first + TTY_GID });
     sg_plan_add(plan, (struct sg_step) { STEP_MOVE_PROC, .to_fd = r->root_fd, .path = "proc" });
     return 0;
@@ -284,7 +292,8 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
         return -1;
     if (spec->is_read_only && sg_mnt_attr(r->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
         return -1;
-    sg_plan_add(plan, (struct sg_step) { STEP_PIVOT, .fd = r->root_fd });
+    sg_plan_add(plan, (struct sg_step) { STEP_PIVOT, .fd = r->root_fd,
+                                         .value = !sg_switch_is_on(SG_SWITCH_KEEP_OLD_ROOT) });
     return 0;
 }
 

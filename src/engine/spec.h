@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cell is to be: plain data, filled by the caller, borrowed until sg_cell_new() returns. */
+/* What a cell is to be: plain data, filled by the caller, borrowed until sg_cell_build() returns.
+ */
 #pragma once
 
 #include <stdbool.h>

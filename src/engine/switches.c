@@ -19,6 +19,16 @@ static const char *const names[SG_SWITCH_COUNT] = {
     [SG_SWITCH_NO_CAP_BOUND] = "no-cap-bound",
     [SG_SWITCH_NO_NO_NEW_PRIVS] = "no-no-new-privs",
     [SG_SWITCH_NO_NODEV] = "no-nodev",
+    [SG_SWITCH_NO_NOSUID] = "no-nosuid",
+    [SG_SWITCH_NO_READ_ONLY] = "no-read-only",
+    [SG_SWITCH_NO_RLIMITS] = "no-rlimits",
+    [SG_SWITCH_NO_TERMINAL_LIMIT] = "no-terminal-limit",
+    [SG_SWITCH_NO_PIDNS] = "no-pidns",
+    [SG_SWITCH_NO_IPCNS] = "no-ipcns",
+    [SG_SWITCH_NO_NETNS] = "no-netns",
+    [SG_SWITCH_NO_CGROUPNS] = "no-cgroupns",
+    [SG_SWITCH_KEEP_OLD_ROOT] = "keep-old-root",
+    [SG_SWITCH_KEEP_DESCRIPTORS] = "keep-descriptors",
 };
 
 bool sg_switch_is_on(enum sg_switch s)

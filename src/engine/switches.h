@@ -21,6 +21,16 @@ enum sg_switch {
     SG_SWITCH_NO_CAP_BOUND,
     SG_SWITCH_NO_NO_NEW_PRIVS,
     SG_SWITCH_NO_NODEV,
+    SG_SWITCH_NO_NOSUID,
+    SG_SWITCH_NO_READ_ONLY, /* binds that should be */
+    SG_SWITCH_NO_RLIMITS,
+    SG_SWITCH_NO_TERMINAL_LIMIT,
+    SG_SWITCH_NO_PIDNS,
+    SG_SWITCH_NO_IPCNS,
+    SG_SWITCH_NO_NETNS,
+    SG_SWITCH_NO_CGROUPNS,
+    SG_SWITCH_KEEP_OLD_ROOT,    /* it stays stacked on the new one */
+    SG_SWITCH_KEEP_DESCRIPTORS, /* of our caller */
     SG_SWITCH_COUNT,
 };
 

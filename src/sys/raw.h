@@ -16,6 +16,9 @@
 
 static inline long sg_raw6(long nr, long a, long b, long c, long d, long e, long f)
 {
+#ifdef SG_RAW_HOOK /* tests/fault makes the Nth call fail */
+    SG_RAW_HOOK(nr, a, c);
+#endif
     long ret;
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -44,6 +47,9 @@ _Noreturn static inline void sg_raw_exit(int code)
  * returns. In the parent: the pid, or -errno. */
 static inline long sg_raw_clone3(struct clone_args *args, void (*fn)(void *), void *arg)
 {
+#ifdef SG_RAW_HOOK
+    SG_RAW_HOOK(SYS_clone3, 0, 0);
+#endif
     long ret;
     register void (*r12)(void *) __asm__("r12") = fn;
     register void *r13 __asm__("r13") = arg;
