@@ -35,5 +35,13 @@ for sources in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
     fi
 done
 
-exec mmdebstrap --mode="$mode" --variant="$variant" --include="$packages" \
+# When the program that started us is gone, so is the reason to go on. In a process namespace of
+# its own everything ends at once; mmdebstrap alone would first finish the step it is at.
+guard="setpriv --pdeathsig TERM"
+apart="unshare --mount --pid --fork --kill-child --mount-proc"
+if [ "$mode" = root ] && $apart true 2>/dev/null; then
+    guard="setpriv --pdeathsig KILL $apart"
+fi
+# shellcheck disable=SC2086 # words, not one name
+exec $guard mmdebstrap --mode="$mode" --variant="$variant" --include="$packages" \
     --customize-hook="$setup" "$@"

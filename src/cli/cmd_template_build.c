@@ -24,6 +24,8 @@
 #include "image/store.h"
 #include "base/banned.h"
 
+/* Descriptor of the child that keeps the stage locked for as long as it lives, even without us. */
+enum { CHILD_LOCK_FD = 9 };
 enum { TAIL_BYTES = 2048, MAX_PACKAGES_BYTES = 16384, MAX_ARGS = 2 * SG_RECIPE_MAX_ITEMS + 16 };
 
 struct build {
@@ -123,7 +125,7 @@ static int hold_signals(sigset_t *ret_before, struct sg_err *err)
     return fd >= 0 ? fd : sg_fail_sys(err, "make a signalfd");
 }
 
-static int start(struct build *b, char **argv, int archive_fd, const sigset_t *mask,
+static int start(struct build *b, char **argv, int archive_fd, int lock_fd, const sigset_t *mask,
                  struct sg_err *err)
 {
     int ends[2];
@@ -137,6 +139,7 @@ static int start(struct build *b, char **argv, int archive_fd, const sigset_t *m
     (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, archive_fd, STDOUT_FILENO);
     (void)posix_spawn_file_actions_adddup2(&actions, child_log, STDERR_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, lock_fd, CHILD_LOCK_FD);
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     (void)posix_spawnattr_setsigmask(&attr, mask);
     int failed = posix_spawn(&b->pid, argv[0], &actions, &attr, argv, environ);
@@ -200,15 +203,16 @@ static int follow(struct build *b, const char *name, struct sg_progress *p, stru
     if (b->is_interrupted)
         return sg_fail(err, SG_DENIED, "interrupted");
     if (status != 0)
-        return sg_fail(err, SG_DENIED, "mmdebstrap failed: %s",
-                       b->error[0] ? b->error : "it gave no reason");
+        return sg_fail(err, SG_DENIED, "mmdebstrap failed: %s%s",
+                       b->error[0] ? b->error : "it gave no reason",
+                       geteuid() == 0 ? "" : " (without root; as root it needs less)");
     return 0;
 }
 
 /* Runs the recipe into `archive_fd`. */
 static int run_recipe(const struct sg_recipe *r, const char *name, const char *recipe_dir,
-                      const char *work_dir, int archive_fd, struct sg_progress *p,
-                      struct sg_err *err)
+                      const struct sg_stage *stage, const char *work_dir, int archive_fd,
+                      struct sg_progress *p, struct sg_err *err)
 {
     __attribute__((cleanup(build_done))) struct build b = { .log_fd = -1, .signal_fd = -1 };
     __attribute__((cleanup(arguments_done))) struct arguments args = { .n = 0 };
@@ -219,7 +223,7 @@ static int run_recipe(const struct sg_recipe *r, const char *name, const char *r
         (void)setenv("TMPDIR", work_dir, 1);
     sigset_t before;
     b.signal_fd = hold_signals(&before, err);
-    int done = b.signal_fd < 0 || start(&b, args.v, archive_fd, &before, err) < 0
+    int done = b.signal_fd < 0 || start(&b, args.v, archive_fd, stage->fd, &before, err) < 0
                    ? -1
                    : follow(&b, name, p, err);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
@@ -250,7 +254,7 @@ static int build(struct sg_cli *cli, const char *name, struct sg_recipe *r, cons
     sg_auto_free char *work_dir = sg_printf("%s/templates/%s", state_dir, stage.name);
     sg_auto_progress progress;
     sg_progress_init(&progress, cli);
-    if (run_recipe(r, name, recipe_dir, work_dir, archive, &progress, err) < 0)
+    if (run_recipe(r, name, recipe_dir, &stage, work_dir, archive, &progress, err) < 0)
         return -1;
     if (lseek(archive, 0, SEEK_SET) < 0)
         return sg_fail_sys(err, "read the archive");
