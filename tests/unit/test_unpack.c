@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "check.h"
 #include "image/tree.h"
+#include "sys/landlock.h"
 #include "unpack/unpack.h"
 #include "base/banned.h"
 
@@ -374,6 +375,43 @@ static void counts_up_to_the_limit(void **state)
     assert_int_equal(unpack_fine("many.tar", o).entries, 101);
 }
 
+/* Codes of the child below, so that a failure says which wall was open. */
+enum { CONFINED, UNSUPPORTED, READ_OUTSIDE, WROTE_OUTSIDE, LINKED_OUTSIDE, NOTHING_INSIDE };
+
+static int try_to_leave(void)
+{
+    struct sg_err err;
+    sg_auto_fd target = openat(arena_fd, "stage/target", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (sg_landlock_keep_only(target, &err) < 0)
+        return err.kind == SG_UNSUPPORTED ? UNSUPPORTED : NOTHING_INSIDE;
+    if (openat(arena_fd, "stage/outside/canary", O_RDONLY | O_CLOEXEC) >= 0)
+        return READ_OUTSIDE;
+    if (openat(arena_fd, "stage/outside/escape", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 ||
+        unlinkat(arena_fd, "stage/outside/canary", 0) == 0 ||
+        mkdirat(arena_fd, "stage/outside/escape", 0700) == 0)
+        return WROTE_OUTSIDE;
+    if (linkat(arena_fd, "stage/outside/canary", target, "h", 0) == 0)
+        return LINKED_OUTSIDE;
+    sg_auto_fd inside = openat(target, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    bool is_fine = inside >= 0 && mkdirat(target, "dir", 0700) == 0 &&
+                   linkat(target, "file", target, "dir/twin", 0) == 0;
+    return is_fine ? CONFINED : NOTHING_INSIDE;
+}
+
+static void landlock_leaves_a_decoder_only_the_target(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(try_to_leave());
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == UNSUPPORTED)
+        skip(); /* no Landlock on this kernel: the program then says so in its summary */
+    assert_int_equal(WEXITSTATUS(status), CONFINED);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, before_each, after_each)
 
 int main(void)
@@ -397,6 +435,7 @@ int main(void)
         CASE(opens_a_root_that_the_archive_closes),
         CASE(refuses_an_owner_outside_of_the_range_unless_owners_are_ignored),
         CASE(counts_up_to_the_limit),
+        CASE(landlock_leaves_a_decoder_only_the_target),
     };
     enum { PLAIN = SG_COUNT(plain), ALL = PLAIN + SG_COUNT(refusals) };
     struct CMUnitTest tests[ALL];
