@@ -211,7 +211,7 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
 {
     struct sg_cell *c = sg_new(struct sg_cell);
     c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
-    c->space_fd = c->sweeper.keep_fd = -1;
+    c->space_fd = c->sweeper.keep_fd = c->plan.proc_fd = -1;
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
     sg_root_init(&c->root);
@@ -268,6 +268,7 @@ static void drop_setup(struct sg_cell *c)
     sg_userns_done(&c->userns);
     sg_drop_fd(&c->init_fd);
     sg_drop_fd(&c->far_fd);
+    sg_drop_fd(&c->plan.proc_fd);
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         sg_drop_fd(&c->cgroup.join_fds[i]);
     if (c->stack)
@@ -321,6 +322,10 @@ void sg_cell_free(struct sg_cell *c)
 {
     if (!c)
         return;
+    if (c->pid > 0 && c->plan.child_tid) {
+        sg_plan_cancel(&c->plan);
+        (void)sg_plan_wait(&c->plan, TEARDOWN_MS);
+    }
     sg_cell_kill(c);
     if (c->pid > 0)
         while (waitpid(c->pid, NULL, __WALL) < 0 && errno == EINTR)

@@ -87,14 +87,41 @@ static bool parent_dir(const char *table, const char *controller, char *ret, siz
     return access(ret, W_OK) == 0;
 }
 
-/* v2: a cgroup that holds processes cannot have controllers for its children, so cells live below
- * the root of the tree as seen from here, unless that is not ours to write. */
+/* May cells live below this v2 cgroup? To be born in one of its children takes the right to write
+ * its own process list, too. And one that holds processes cannot start to pass controllers on; only
+ * the very root may, which alone has no type. */
+static bool can_hold_cells(const char *dir)
+{
+    static const char *const written[] = { ".", "cgroup.procs", "cgroup.subtree_control" };
+    sg_auto_fd fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    for (size_t i = 0; i < SG_COUNT(written); i++)
+        if (faccessat(fd, written[i], W_OK, 0) < 0)
+            return false;
+    char text[256];
+    return faccessat(fd, "cgroup.type", F_OK, 0) < 0 ||
+           (sg_file_read(fd, "cgroup.subtree_control", text, sizeof text, NULL) == 0 && *text) ||
+           (sg_file_read(fd, "cgroup.procs", text, sizeof text, NULL) == 0 && !*text);
+}
+
+/* v2: the root of the tree as seen from here, where that is ours; else what was delegated to us,
+ * from our own cgroup upwards: we are in a leaf of it. */
 static bool parent_dir_v2(const char *table, char *ret, size_t cap)
 {
+    char own[SG_CGROUP_PATH_MAX / 2];
+    own_path(table, NULL, own, sizeof own);
     (void)snprintf(ret, cap, CGROUP_ROOT);
-    if (access(CGROUP_ROOT "/cgroup.subtree_control", W_OK) == 0)
+    if (can_hold_cells(ret))
         return true;
-    return parent_dir(table, NULL, ret, cap);
+    if (sg_starts_with(own, "/..")) /* outside of what our cgroup namespace shows */
+        return false;
+    for (char *end; (end = strrchr(own, '/')); *end = '\0') {
+        (void)snprintf(ret, cap, CGROUP_ROOT "%s", own);
+        if (can_hold_cells(ret))
+            return true;
+    }
+    return false;
 }
 
 bool sg_cgroup_is_v2(void)
@@ -130,13 +157,13 @@ void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids)
 /* A directory of this name is a leftover: the slot is ours now (G1). */
 static int make_dir(const char *path, struct sg_err *err)
 {
-    if (mkdir(path, 0755) < 0 && errno == EEXIST) {
+    int ret = mkdir(path, 0755);
+    if (ret < 0 && errno == EEXIST) {
         if (rmdir(path) < 0)
             return sg_fail_sys(err, "remove the leftover cgroup %s", sg_quote(path).s);
-        if (mkdir(path, 0755) < 0)
-            return sg_fail_sys(err, "make cgroup %s", sg_quote(path).s);
+        ret = mkdir(path, 0755);
     }
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = ret < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return sg_fail_sys(err, "make cgroup %s", sg_quote(path).s);
     return fd;

@@ -56,6 +56,12 @@ void sg_plan_publish(struct sg_plan *p)
     (void)futex(&p->published, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
+void sg_plan_cancel(struct sg_plan *p)
+{
+    (void)__atomic_or_fetch(&p->published, SG_PLAN_CANCELLED, __ATOMIC_RELEASE);
+    (void)futex(&p->published, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
 bool sg_plan_wait(struct sg_plan *p, unsigned timeout_ms)
 {
     const uint64_t deadline = sg_now_ns() + (uint64_t)timeout_ms * 1000000u;

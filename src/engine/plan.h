@@ -9,7 +9,8 @@
  *     it. The network namespace and the cgroups are made on one core while we build the root
  *     filesystem on the other.
  * P4. A step that fails ends the child; its index and errno stay in the plan, and sg_plan_explain()
- *     turns them into words. If we die first, the child's parent-death signal or its patience ends
+ *     turns them into words. If we fail first, sg_plan_cancel() lets it finish the step that it is
+ *     in, which closes its descriptors: they are ours, too. If we die first, the child's parent-death signal or its patience ends
  *     it; it never runs on alone. */
 #pragma once
 
@@ -59,21 +60,23 @@ struct sg_step {
 };
 
 enum { SG_PLAN_MAX_STEPS = 192, SG_PLAN_STACK_BYTES = 32768, SG_PLAN_PATIENCE_S = 20 };
+#define SG_PLAN_CANCELLED 0x80000000u
 
 struct sg_plan {
     struct sg_step steps[SG_PLAN_MAX_STEPS];
     uint32_t added;     /* ours */
-    uint32_t published; /* shared: futex word */
+    uint32_t published; /* shared: futex word; SG_PLAN_CANCELLED: no more steps */
     uint32_t child_tid; /* shared: cleared by the kernel when the child execs or ends */
     uint32_t failed_at; /* 1 + index of the step that failed */
     int32_t failed_sys;
-    int proc_fd; /* the child's: the proc mount between two of its steps */
+    int proc_fd; /* the child's: the proc mount between two of its steps; ours to close */
 };
 
 /* "Where" is a path below the root to_fd, resolved inside it and through no link, or a plain path
  * when to_fd is AT_FDCWD. Appends one step; the child sees it after the next publish. */
 void sg_plan_add(struct sg_plan *p, struct sg_step step);
 void sg_plan_publish(struct sg_plan *p);
+void sg_plan_cancel(struct sg_plan *p); /* the child ends after the step that it is in */
 
 /* Waits until the child has exec'd or ended; false when `timeout_ms` passed first. */
 bool sg_plan_wait(struct sg_plan *p, unsigned timeout_ms);

@@ -3,6 +3,7 @@
  * only, allocates nothing, locks nothing, prints nothing (P2 in plan.h). */
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <linux/if.h>
 #include <linux/mount.h>
@@ -31,6 +32,7 @@ enum {
     MODE_DIR = 0040000,
     E_NOENT = 2,
     E_XDEV = 18,
+    E_INVAL = 22,
 };
 
 static size_t length(const char *s)
@@ -156,7 +158,7 @@ static long mount_proc(struct sg_plan *p, const struct sg_step *s)
     long mnt = mount_fs("proc", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     if (mnt < 0)
         return mnt;
-    p->proc_fd = (int)mnt; /* the masks go on top; closed by exec */
+    p->proc_fd = (int)mnt; /* the masks go on top */
     return attach_below(mnt, s->to_fd, s->path);
 }
 
@@ -300,8 +302,11 @@ static long bound_caps(struct sg_plan *p, const struct sg_step *s)
     for (unsigned cap = 0; cap < 64; cap++) {
         if (s->value >> cap & 1)
             continue;
-        if (sg_raw(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+        long ret = sg_raw(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+        if (ret == -E_INVAL)
             break; /* past the last capability that this kernel knows */
+        if (ret < 0)
+            return ret;
     }
     struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
     const uint32_t low = (uint32_t)s->value, high = (uint32_t)(s->value >> 32);
@@ -378,15 +383,19 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_EXEC] = exec,
 };
 
-/* Waits until more than `done` steps are published; gives up when the parent takes too long. */
+/* Waits until more than `done` steps are published; gives up when the parent takes too long, or has
+ * given up. */
 static void await_more(struct sg_plan *p, uint32_t done)
 {
     const struct timespec patience = { .tv_sec = SG_PLAN_PATIENCE_S };
-    while (__atomic_load_n(&p->published, __ATOMIC_ACQUIRE) == done) {
+    uint32_t published;
+    while ((published = __atomic_load_n(&p->published, __ATOMIC_ACQUIRE)) == done) {
         long ret = sg_raw(SYS_futex, &p->published, FUTEX_WAIT_PRIVATE, done, &patience, 0, 0);
         if (ret == -110 /* ETIMEDOUT */)
             sg_raw_exit(125);
     }
+    if (published & SG_PLAN_CANCELLED)
+        sg_raw_exit(125);
 }
 
 void sg_plan_walk(void *plan)
