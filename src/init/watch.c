@@ -174,6 +174,7 @@ static int read_new(struct sg_init *in, struct sg_watch *w, int root, const char
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
         return 0;
+    int result = 0;
     struct sg_dir dir;
     char below[SG_CTL_MAX_PATH];
     sg_dir_init(&dir, fd);
@@ -181,14 +182,14 @@ static int read_new(struct sg_init *in, struct sg_watch *w, int root, const char
         bool is_dir = e->type == DT_DIR;
         if (!join(below, path, e->name))
             return -1;
-        if (tells && !sg_outbox_is_empty(in))
-            return -1; /* the host is behind: it will have to look for itself */
         if (is_dir && add_below(w, root, below) < 0)
             return -1;
-        if (tells)
+        if (tells && !sg_outbox_is_empty(in)) /* the host is behind: it must look for itself */
+            result = -1;
+        else if (tells)
             report(in, w, SG_CHANGED_CREATE | (is_dir ? SG_CHANGED_IS_DIR : 0), below);
     }
-    return 0;
+    return result;
 }
 
 static struct dir *find_new(struct sg_watch *w)
