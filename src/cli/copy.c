@@ -16,12 +16,13 @@
 #include "ctl/entry.h"
 #include "base/banned.h"
 
-enum { MAX_DEPTH = 128 };
+enum { MAX_DEPTH = 128, ENTRY_BYTES = 4096 };
 
 struct copy {
     struct sg_client *client;
     const char *user;
     unsigned depth;
+    uint64_t left;           /* C4: bytes that may still be written */
     struct sg_packet packet; /* the last answer; each level that walks has its own */
 };
 
@@ -43,7 +44,19 @@ static char *base_name(const char *path)
     return sg_printf("%.*s", (int)(end - start), path + start);
 }
 
-static int copy_bytes(int from, int to, const char *what, struct sg_err *err)
+static int spend(struct copy *c, uint64_t bytes, const char *what, struct sg_err *err)
+{
+    if (bytes > c->left)
+        return sg_fail(
+            err, SG_EXHAUSTED,
+            "%s: more than the disk limit of the sandbox can hold (holes and links count "
+            "in full); --disk sets it",
+            sg_quote(what).s);
+    c->left -= bytes;
+    return 0;
+}
+
+static int copy_bytes(struct copy *c, int from, int to, const char *what, struct sg_err *err)
 {
     for (;;) {
         ssize_t n = sendfile(to, from, NULL, 1 << 20);
@@ -51,6 +64,8 @@ static int copy_bytes(int from, int to, const char *what, struct sg_err *err)
             return 0;
         if (n < 0 && errno != EINTR && errno != EAGAIN)
             return sg_fail_sys(err, "copy %s", sg_quote(what).s);
+        if (n > 0 && spend(c, (uint64_t)n, what, err) < 0)
+            return -1;
     }
 }
 
@@ -136,7 +151,7 @@ static int copy_in(struct copy *c, int dir_fd, const char *name, const char *tar
     if (!S_ISREG(st.st_mode))
         return c->depth ? 0 : sg_fail(err, SG_INVALID, "%s is not a file", sg_quote(name).s);
     sg_auto_fd to = ask_open(c, target, O_WRONLY | O_CREAT | O_TRUNC, st.st_mode & 0777, err);
-    return to < 0 ? -1 : copy_bytes(fd, to, name, err);
+    return to < 0 ? -1 : copy_bytes(c, fd, to, name, err);
 }
 
 /* Where inside a source goes: into `target` if that is a directory, else to that very path. */
@@ -169,7 +184,7 @@ static int copy_out_file(struct copy *c, const char *source, int dir_fd, const c
                            mode & 0777); /* never setuid on our side */
     if (to < 0)
         return sg_fail_sys(err, "create %s", sg_quote(name).s);
-    int ret = copy_bytes(from, to, source, err);
+    int ret = copy_bytes(c, from, to, source, err);
     if (ret == 0 && renameat(dir_fd, part, dir_fd, name) < 0)
         ret = sg_fail_sys(err, "create %s", sg_quote(name).s);
     if (ret < 0)
@@ -213,7 +228,7 @@ static int copy_out_tree(struct copy *c, const char *source, int dir_fd, const c
                          struct sg_err *err)
 {
     uint32_t mode;
-    if (ask_mode(c, source, &mode, err) < 0)
+    if (ask_mode(c, source, &mode, err) < 0 || spend(c, ENTRY_BYTES, source, err) < 0)
         return -1;
     if (!S_ISDIR(mode))
         return copy_out_file(c, source, dir_fd, name, mode, err);
@@ -261,7 +276,7 @@ static char *inside_path(const char *workdir, struct sg_str path)
 int sg_copy_in_all(struct sg_client *client, const char *user, const char *workdir,
                    const struct sg_strlist *list, struct sg_err *err)
 {
-    struct copy c = { .client = client, .user = user };
+    struct copy c = { .client = client, .user = user, .left = UINT64_MAX };
     sg_packet_init(&c.packet);
     int ret = 0;
     for (size_t i = 0; ret == 0 && i < list->n; i++) {
@@ -281,9 +296,10 @@ int sg_copy_in_all(struct sg_client *client, const char *user, const char *workd
 }
 
 int sg_copy_out_all(struct sg_client *client, const char *user, const char *workdir,
-                    const struct sg_strlist *list, struct sg_err *err)
+                    const struct sg_strlist *list, uint64_t disk_bytes, struct sg_err *err)
 {
-    struct copy c = { .client = client, .user = user };
+    /* Each entry costs as much as an inode of the cell's disk does: together at most twice. */
+    struct copy c = { .client = client, .user = user, .left = 2 * disk_bytes + (1u << 20) };
     sg_packet_init(&c.packet);
     int ret = 0;
     for (size_t i = 0; ret == 0 && i < list->n; i++) {

@@ -367,7 +367,7 @@ static int finish(struct running *r, bool *ret_is_command, struct sg_err *err)
     }
     if (s->copy_out && s->copy_out->n > 0)
         return sg_copy_out_all(&r->client, s->cell.is_rootless ? "" : s->user, s->workdir,
-                               s->copy_out, err);
+                               s->copy_out, r->result.report.disk_bytes, err);
     return 0;
 }
 
