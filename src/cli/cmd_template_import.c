@@ -24,6 +24,7 @@
 #include "image/store.h"
 #include "base/banned.h"
 
+enum { UNPACK_REFUSED = 1 }; /* exit code of sandglass-unpack */
 enum { SUMMARY_BYTES = 4096, MESSAGE_BYTES = 8192, UNPACK_TIMEOUT_MS = 3600 * 1000 };
 
 #define LAYER_INSIDE  "/layer"
@@ -64,8 +65,10 @@ static int fail_unpack(const struct sg_run_result *r, struct sg_buf *said, struc
     clean_line(line);
     const char *why = sg_starts_with(line, prefix) ? line + strlen(prefix) : line;
     if (r->ending != SG_END_EXIT)
-        return sg_fail(err, SG_DENIED, "unpacking ended by %s %s", sg_ending_name(r->ending), why);
-    return sg_fail(err, SG_DENIED, "archive refused: %s", *why ? why : "no reason given");
+        return sg_fail(err, SG_DENIED, "unpacking was ended: %s", sg_ending_name(r->ending));
+    return sg_fail(err, SG_DENIED, "%s: %s",
+                   r->code == UNPACK_REFUSED ? "archive refused" : "unpacking failed",
+                   *why ? why : "no reason given");
 }
 
 /* The number after "key": in the summary; 0 when there is none. */

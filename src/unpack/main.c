@@ -8,7 +8,8 @@
  * Landlock is a second wall for the same case: it also holds where the program is run by hand, and
  * it takes away even what the cell has beside the layer. Without Landlock the summary says so.
  *
- * Success: one JSON line on stdout, exit 0. Failure: one line on stderr, exit 1; 2 for usage. */
+ * Success: one JSON line on stdout, exit 0. Failure: one line on stderr, and exit 1 when the
+ * archive is refused, 2 for usage, 3 when the system failed (a full disk, say). */
 #include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
@@ -165,5 +166,5 @@ int main(int argc, char **argv)
             return 0;
     }
     (void)fprintf(stderr, "sandglass-unpack: %s\n", err.msg);
-    return is_usage ? 2 : 1;
+    return is_usage ? 2 : err.sys ? 3 : 1;
 }

@@ -118,7 +118,7 @@ int sg_writer_dir(struct sg_writer *w, const struct sg_entry_name *name, const s
         perm |= 0555;
         dir = sg_open_plain(w->root_fd, ".", O_RDONLY | O_DIRECTORY, 0);
     } else {
-        const char *leaf;
+        const char *leaf = name->path;
         int parent = find_parent(w, name, &leaf, err);
         if (parent < 0)
             return -1;
@@ -138,7 +138,7 @@ int sg_writer_dir(struct sg_writer *w, const struct sg_entry_name *name, const s
 int sg_writer_symlink(struct sg_writer *w, const struct sg_entry_name *name, const char *target,
                       const struct sg_node *node, struct sg_err *err)
 {
-    const char *leaf;
+    const char *leaf = name->path;
     int parent = find_parent(w, name, &leaf, err);
     if (parent < 0)
         return -1;
@@ -154,7 +154,7 @@ int sg_writer_symlink(struct sg_writer *w, const struct sg_entry_name *name, con
 int sg_writer_hardlink(struct sg_writer *w, const struct sg_entry_name *name,
                        const struct sg_entry_name *target, struct sg_err *err)
 {
-    const char *leaf;
+    const char *leaf = name->path;
     int parent = find_parent(w, name, &leaf, err);
     if (parent < 0)
         return -1;
@@ -184,7 +184,7 @@ int sg_writer_hardlink(struct sg_writer *w, const struct sg_entry_name *name,
 
 int sg_writer_create(struct sg_writer *w, const struct sg_entry_name *name, struct sg_err *err)
 {
-    const char *leaf;
+    const char *leaf = name->path;
     int parent = find_parent(w, name, &leaf, err);
     if (parent < 0)
         return -1;
