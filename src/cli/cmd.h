@@ -44,5 +44,6 @@ int sg_cmd_template_import(struct sg_cli *cli);
 int sg_cmd_template_rm(struct sg_cli *cli);
 int sg_cmd_help(struct sg_cli *cli);
 int sg_cmd_version(struct sg_cli *cli);
+int sg_cmd_doctor(struct sg_cli *cli);
 int sg_cmd_config_show(struct sg_cli *cli);
 int sg_cmd_completion(struct sg_cli *cli);

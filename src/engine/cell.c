@@ -239,6 +239,8 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
         sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
         return -1;
     c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
+    if (c->space_fd < 0)
+        return sg_fail_sys(err, "keep the writable layer's descriptor");
     c->init_fd = sg_init_image_open(err);
     if (c->init_fd < 0)
         return -1;
@@ -306,8 +308,9 @@ int sg_cell_report(const struct sg_cell *c, struct sg_cell_report *ret, struct s
     uint64_t unused = 0;
     if (sg_cgroup_usage(&c->cgroup, &r.usage, err) < 0)
         return -1;
-    if (sg_root_space(&space, &r.disk_bytes, &unused) == 0)
-        r.disk_used_bytes = r.disk_bytes - unused;
+    if (sg_root_space(&space, &r.disk_bytes, &unused) < 0)
+        return sg_fail_sys(err, "ask for the space of the writable layer");
+    r.disk_used_bytes = r.disk_bytes - unused;
     *ret = r;
     return 0;
 }

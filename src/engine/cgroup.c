@@ -16,7 +16,7 @@
 #include "base/auto.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "sys/file.h"
+#include "sys/kfile.h"
 #include "base/banned.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"

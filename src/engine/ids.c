@@ -10,7 +10,7 @@
 #include "base/auto.h"
 #include "base/str.h"
 #include "engine/spec.h"
-#include "sys/file.h"
+#include "sys/kfile.h"
 #include "base/banned.h"
 
 static const uint32_t FIRST_ID = 0x70000000;

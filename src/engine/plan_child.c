@@ -351,7 +351,9 @@ static long exec(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p;
     const uint64_t unblocked = 0;
-    (void)sg_raw(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &unblocked, 0, sizeof unblocked);
+    long ret = sg_raw(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &unblocked, 0, sizeof unblocked);
+    if (ret < 0)
+        return ret;
     const char *const argv[] = { s->text, NULL };
     const char *const envp[] = { NULL };
     return sg_raw(SYS_execveat, s->fd, "", argv, envp, AT_EMPTY);

@@ -41,8 +41,20 @@ void sg_root_init(struct sg_root *r)
     r->overlay = (struct sg_overlay) { .fs_fd = -1 };
 }
 
+static int detach_layers(struct sg_root *r, struct sg_err *err)
+{
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", r->layers_fd);
+    if (umount2(path, MNT_DETACH) < 0)
+        return sg_fail_sys(err, "detach the layers");
+    r->layers_fd = -1;
+    return 0;
+}
+
 void sg_root_done(struct sg_root *r)
 {
+    if (r->layers_fd >= 0)
+        (void)detach_layers(r, NULL);
     for (unsigned i = 0; i < r->fd_count; i++)
         sg_drop_fd(&r->fds[i]);
     sg_overlay_done(&r->overlay);
@@ -82,10 +94,10 @@ static int attach_for_paths(struct sg_root *r, struct sg_err *err)
         return sg_fail_sys(err, "make a private mount namespace");
     if (move_mount(r->scratch_fd, "", AT_FDCWD, "/sys", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach the writable layer");
+    r->layers_fd = r->scratch_fd;
     int copy = sg_mnt_clone(r->scratch_fd, "", false, err);
     if (copy < 0)
         return -1;
-    r->layers_fd = r->scratch_fd;
     r->scratch_fd = sg_root_keep(r, copy);
     return 0;
 }
@@ -102,21 +114,14 @@ static int attach_layers(struct sg_root *r, const int *lower, size_t count, stru
     return 0;
 }
 
-static int detach_layers(struct sg_root *r, struct sg_err *err)
-{
-    char path[40];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", r->layers_fd);
-    if (umount2(path, MNT_DETACH) < 0)
-        return sg_fail_sys(err, "detach the layers");
-    return 0;
-}
-
 static int begin_overlay(struct sg_root *r, struct sg_err *err)
 {
     const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
     const int fd = r->scratch_fd;
     r->upper_fd = sg_root_keep(r, openat(fd, "up", flags));
     r->work_fd = sg_root_keep(r, openat(fd, "wk", flags));
+    if (r->upper_fd < 0 || r->work_fd < 0)
+        return sg_fail_sys(err, "open the writable layer");
     if (sg_overlay_begin(&r->overlay, r->upper_fd, r->work_fd,
                          sg_switch_is_on(SG_SWITCH_OVERLAY_BY_PATH), err) < 0)
         return -1;
@@ -140,7 +145,9 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
         return sg_wrap(err, "make the root filesystem");
     r->root_fd = sg_root_keep(r, fd);
     struct statvfs fs; /* an overlay that cannot make its work directory mounts itself read-only */
-    if (fstatvfs(fd, &fs) < 0 || fs.f_flag & ST_RDONLY)
+    if (fstatvfs(fd, &fs) < 0)
+        return sg_fail_sys(err, "look at the root filesystem");
+    if (fs.f_flag & ST_RDONLY)
         return sg_fail(err, SG_INTERNAL, "the root filesystem came out read-only");
     return by_path ? detach_layers(r, err) : 0;
 }

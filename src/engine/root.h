@@ -18,8 +18,8 @@ struct sg_root {
             8]; /* owned; closed once the child has exec'd */
     unsigned fd_count;
     int root_fd, scratch_fd; /* among fds */
-    int layers_fd;           /* by path only, among fds: the scratch as attached in our namespace */
-    int upper_fd, work_fd;   /* among fds */
+    int layers_fd; /* by path only, among fds: the scratch, while attached in our namespace */
+    int upper_fd, work_fd; /* among fds */
     struct sg_overlay overlay;
 };
 

@@ -90,10 +90,10 @@ int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t
         if (ret == 0 && dirs[i].is_owned)
             ret = fchownat(fd, dirs[i].name, owner, owner, 0);
     }
-    if (ret < 0)
-        sg_fail_sys(err, "prepare the writable layer");
     sg_auto_fd dev = ret < 0 ? -1 : openat(fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dev >= 0)
+    if (dev < 0)
+        ret = sg_fail_sys(err, "prepare the writable layer");
+    else
         ret = fill_dev(dev, !spec->is_rootless, err);
     umask(mask);
     return ret;

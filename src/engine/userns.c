@@ -13,7 +13,7 @@
 
 #include "base/auto.h"
 #include "engine/hold.h"
-#include "sys/file.h"
+#include "sys/kfile.h"
 #include "sys/raw.h"
 #include "base/banned.h"
 

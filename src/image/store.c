@@ -8,14 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/auto.h"
 #include "base/str.h"
 #include "image/tree.h"
-#include "sys/file.h"
+#include "sys/kfile.h"
 
+#include "sys/uapi.h"
 #include "base/banned.h"
 
 #define NEW_PREFIX ".new-"
@@ -157,7 +159,7 @@ void sg_stage_done(struct sg_stage *s)
 
 static int rename_to(const struct sg_stage *s, const char *name, unsigned flags)
 {
-    return (int)syscall(SYS_renameat2, s->store_fd, s->name, s->store_fd, name, flags);
+    return (int)renameat2(s->store_fd, s->name, s->store_fd, name, flags);
 }
 
 /* After an exchange the stage's name leads to the old version. */

@@ -64,7 +64,7 @@ static int open_pty(struct sg_init *in, struct sg_call *c, int fds[3], struct sg
     int in_fd = has_in ? sg_packet_take_fd(c->packet, 0) : -1;
     int out_fd = has_out ? sg_packet_take_fd(c->packet, has_in) : -1;
     int slave;
-    struct sg_pty *p = sg_pty_new(in, m->rows, m->cols, c->user, in_fd, out_fd, &slave, err);
+    struct sg_pty *p = sg_pty_new(in, m->rows, m->cols, &c->user, in_fd, out_fd, &slave, err);
     if (!p)
         return -1;
     fds[0] = fds[1] = fds[2] = slave;
@@ -74,7 +74,7 @@ static int open_pty(struct sg_init *in, struct sg_call *c, int fds[3], struct sg
 
 static int start(struct sg_init *in, struct sg_call *c, struct sg_spawn *s, struct sg_err *err)
 {
-    if (sg_spawn_prepare(s, &c->m->spawn, c->user, err) < 0 || assign_streams(c, s->fds, err) < 0)
+    if (sg_spawn_prepare(s, &c->m->spawn, &c->user, err) < 0 || assign_streams(c, s->fds, err) < 0)
         return -1;
     struct sg_pty *pty = NULL;
     s->has_terminal = c->m->spawn.flags & SG_SPAWN_PTY;

@@ -95,7 +95,7 @@ static inline bool sg_outbox_is_empty(const struct sg_init *in)
 struct sg_call {
     const struct sg_msg *m;
     struct sg_packet *packet;
-    const struct sg_user *user; /* of the request, where its row names one */
+    struct sg_user user; /* of the request, where its row names one */
     struct sg_msg reply;
     int reply_fd;
     struct sg_buf store; /* for what the reply's views point at */

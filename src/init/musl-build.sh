@@ -8,11 +8,17 @@ shift 5
 
 # The kernel's headers come after musl's own. No -Wconversion: musl's socket macros fail it, and the
 # library of the same sources is built with it.
-flags="-std=gnu17 -D_GNU_SOURCE -I$include -idirafter /usr/include
-  -idirafter /usr/include/$("$cc" -print-multiarch)"
-warnings="-Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wno-format-truncation"
-[ "$werror" = true ] && warnings="$warnings -Werror"
-"$cc" $flags -MM -MT "$output" "$@" >"$depfile"
-exec "$cc" $flags $warnings -Os -static -s -fstack-protector-strong -fno-common \
-  -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -Wl,--gc-sections \
-  -fmacro-prefix-map="$include/=src/" "$@" -o "$output"
+compile() {
+    "$cc" -std=gnu17 -D_GNU_SOURCE -I"$include" -idirafter /usr/include \
+        -idirafter "/usr/include/$("$cc" -print-multiarch)" \
+        -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wno-format-truncation \
+        "$@"
+}
+
+if [ "$werror" = true ]; then
+    set -- -Werror "$@"
+fi
+compile -MM -MT "$output" "$@" >"$depfile"
+compile -Os -static -s -fstack-protector-strong -fno-common -fno-asynchronous-unwind-tables \
+    -ffunction-sections -fdata-sections -Wl,--gc-sections -fmacro-prefix-map="$include/=src/" \
+    "$@" -o "$output"

@@ -180,7 +180,7 @@ int sg_handle_remove(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     if (pid < 0)
         return sg_fail_sys(err, "start a removal");
     if (pid == 0)
-        work(dir, name, c->user);
+        work(dir, name, &c->user);
     *slot = (struct sg_removal) { pid, c->m->id };
     return SG_LATER;
 }

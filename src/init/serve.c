@@ -119,17 +119,15 @@ static int run(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     if (!rows[m->type].user_at)
         return rows[m->type].handle(in, c, err);
 
-    struct sg_user user;
     const struct sg_text *who = (const void *)((const char *)m + rows[m->type].user_at);
-    if (sg_users_find(&in->users, who->p, in->is_one_user, &user, err) < 0)
+    if (sg_users_find(&in->users, who->p, in->is_one_user, &c->user, err) < 0)
         return -1;
-    c->user = &user;
     if (!rows[m->type].acts)
         return rows[m->type].handle(in, c, err);
-    if (sg_user_enter(&user, err) < 0)
+    if (sg_user_enter(&c->user, err) < 0)
         return -1;
     int result = rows[m->type].handle(in, c, err);
-    sg_user_leave(&user);
+    sg_user_leave(&c->user);
     return result;
 }
 

@@ -328,7 +328,7 @@ int sg_handle_watch(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     struct sg_watch *w = sg_new(struct sg_watch);
     w->source = (struct sg_source) { .fd = -1, .ready = watch_ready };
     w->is_recursive = m->flags & SG_WATCH_RECURSIVE;
-    w->user = *c->user;
+    w->user = c->user;
     bool is_whole;
     if (start(in, w, m->path, &is_whole, err) < 0) {
         watch_free(in, w);

@@ -13,9 +13,6 @@
 #include "base/str.h"
 #include "base/banned.h"
 
-#ifndef AT_RECURSIVE
-#define AT_RECURSIVE 0x8000
-#endif
 
 int sg_mnt_clone(int dir_fd, const char *path, bool is_recursive, struct sg_err *err)
 {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/mount.h>
+#include "sys/uapi.h"
 
 #include "base/err.h"
 

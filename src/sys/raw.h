@@ -17,7 +17,7 @@
 static inline long sg_raw6(long nr, long a, long b, long c, long d, long e, long f)
 {
 #ifdef SG_RAW_HOOK /* tests/fault makes the Nth call fail */
-    SG_RAW_HOOK(nr, a, c);
+    SG_RAW_HOOK(nr, a, b, c);
 #endif
     long ret;
     register long r10 __asm__("r10") = d;
@@ -48,7 +48,7 @@ _Noreturn static inline void sg_raw_exit(int code)
 static inline long sg_raw_clone3(struct clone_args *args, void (*fn)(void *), void *arg)
 {
 #ifdef SG_RAW_HOOK
-    SG_RAW_HOOK(SYS_clone3, 0, 0);
+    SG_RAW_HOOK(SYS_clone3, 0, 0, 0);
 #endif
     long ret;
     register void (*r12)(void *) __asm__("r12") = fn;

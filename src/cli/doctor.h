@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The probes of `sandglass doctor` that use the engine itself: ids, cgroups, and one sandbox from
+ * start to end. */
+#pragma once
+
+#include "sys/probe.h"
+
+extern const struct sg_probe sg_cell_probes[];
+extern const size_t sg_cell_probe_count;
