@@ -198,12 +198,13 @@ void sg_host_probe(struct sg_host *h, const struct sg_probe *rows, size_t count,
         const enum sg_need need = env->is_root ? rows[i].for_root : rows[i].for_user;
         if (need == SG_NEED_NOTHING)
             continue;
-        struct sg_finding *f = &h->of[h->n++];
+        struct sg_finding *f = &h->of[h->n];
         *f = (struct sg_finding) { .probe = &rows[i], .need = need, .verdict = SG_HAVE_NOT };
         sg_found_fix(f, "%s", rows[i].fix ? rows[i].fix : "");
         probe_one(f, env);
         if (f->verdict == SG_HAVE_IT || f->verdict == SG_HAVE_NEWS)
             f->fix[0] = '\0';
+        h->n++; /* only now is it known */
     }
 }
 
