@@ -20,6 +20,7 @@
 
 #include "engine/plan.h"
 #include "sys/raw.h"
+#include "base/banned.h"
 
 enum {
     CONTROL_FD = 3,
