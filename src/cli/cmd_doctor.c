@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sandglass doctor`: what this host has of what Sandglass uses, what that is for, and what helps
  * where it is missing. Exit code 0 when `sandglass run` would work. */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -189,6 +190,8 @@ int sg_cmd_doctor(struct sg_cli *cli)
     const struct sg_probe_env env = { .is_root = geteuid() == 0,
                                       .state_dir = cli->config.state_dir,
                                       .known = &host };
+    if (*cli->config.config_file) /* the sandbox that is tried reads the same settings */
+        (void)setenv("SANDGLASS_CONFIG", cli->config.config_file, 1);
     sg_host_probe(&host, sg_kernel_probes, sg_kernel_probe_count, &env);
     sg_host_probe(&host, sg_cell_probes, sg_cell_probe_count, &env);
     sg_auto_buf out;

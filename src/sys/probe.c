@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -23,35 +22,6 @@
 #include "base/banned.h"
 
 enum { NOBODY = 65534 };
-
-/* ---- what a row says ---- */
-
-void sg_found(struct sg_finding *f, enum sg_verdict v, const char *fmt, ...)
-{
-    f->verdict = v;
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(f->detail, sizeof f->detail, fmt, ap);
-    va_end(ap);
-}
-
-void sg_found_it(struct sg_finding *f)
-{
-    f->verdict = SG_HAVE_IT;
-}
-
-void sg_found_errno(struct sg_finding *f, const char *what)
-{
-    sg_found(f, SG_HAVE_NOT, "%s: %s", what, strerror(errno));
-}
-
-void sg_found_fix(struct sg_finding *f, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(f->fix, sizeof f->fix, fmt, ap);
-    va_end(ap);
-}
 
 /* ---- where mounts are made ---- */
 

@@ -205,6 +205,16 @@ def test_a_state_directory_that_cannot_be_written_is_named(user):
     assert "/proc" in checks["state directory"]["detail"] and code == 1
 
 
+def test_the_settings_of_a_named_file_count(user):
+    config = user.home / "other.toml"
+    config.write_text('state_dir = "/proc/nowhere"\n')
+    done = user.sandglass("doctor", "--json", "--config", config)
+    assert by_name(json.loads(done.stdout))["state directory"]["status"] == "missing"
+    config.write_text(f'state_dir = "{user.home}/kept"\n')
+    done = user.sandglass("doctor", "--config", config)
+    assert done.returncode == 0 and (user.home / "kept" / "templates").is_dir()
+
+
 def test_takes_no_arguments(root):
     done = root.sandglass("doctor", "now")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
