@@ -15,7 +15,8 @@
 #include "base/banned.h"
 
 enum {
-    OPEN_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW,
+    ACCESS_MODE = O_RDONLY | O_WRONLY | O_RDWR, /* not O_ACCMODE: musl's lets O_PATH through */
+    OPEN_FLAGS = ACCESS_MODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW,
     DIR_MODE = 0755,
 };
 
@@ -29,7 +30,7 @@ int sg_handle_open(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     (void)in;
     const struct sg_msg_open *m = &c->m->open;
     int flags = (int)m->flags;
-    if (m->flags & ~(uint32_t)OPEN_FLAGS || (flags & O_ACCMODE) == O_ACCMODE)
+    if (m->flags & ~(uint32_t)OPEN_FLAGS || (flags & ACCESS_MODE) == ACCESS_MODE)
         return sg_fail(err, SG_INVALID, "open flags 0%o are not permitted", (unsigned)m->flags);
     /* O_NONBLOCK: a FIFO must not hang us */
     sg_auto_fd fd = sg_path_open(m->path, flags | O_NONBLOCK | O_NOCTTY, m->mode, err);

@@ -125,6 +125,24 @@ static void a_moved_directory_is_followed_to_its_new_name(void **state)
     assert_false(was_told(p, "a/sub/f"));
 }
 
+static void a_directory_that_is_moved_away_is_forgotten(void **state)
+{
+    struct place *p = *state;
+    char path[64];
+    (void)snprintf(path, sizeof path, "%s/top", p->dir);
+    assert_int_equal(mkdir("top", 0755) | mkdir("top/a", 0755) | mkdir("top/a/b", 0755), 0);
+    struct sg_msg m = { .type = SG_MSG_WATCH,
+                        .watch = { sg_text_of(""), sg_text_of(path), SG_WATCH_RECURSIVE } };
+    p->watch = rig_do(&p->rig, m, SG_MSG_WATCHED)->watched.watch;
+    assert_int_equal(rename("top/a", "away"), 0);
+    expect(p, SG_CHANGED_RENAME | SG_CHANGED_IS_DIR, "a");
+    (void)rig_do(&p->rig, (struct sg_msg) { .type = SG_MSG_INFO }, SG_MSG_INFOED);
+    put_file("away/b/f", "x");
+    put_file("top/last", "x");
+    expect(p, SG_CHANGED_CREATE, "last");
+    assert_false(was_told(p, "a/b/f"));
+}
+
 static void a_link_to_a_directory_is_not_followed(void **state)
 {
     struct place *p = *state;
@@ -333,6 +351,7 @@ int main(void)
         WITH_RIG(a_plain_watch_does_not_look_below),
         WITH_RIG(a_recursive_watch_sees_old_and_new_directories),
         WITH_RIG(a_moved_directory_is_followed_to_its_new_name),
+        WITH_RIG(a_directory_that_is_moved_away_is_forgotten),
         WITH_RIG(a_link_to_a_directory_is_not_followed),
         WITH_RIG(the_removal_of_the_directory_itself_is_told),
         WITH_RIG(an_ended_watch_is_silent),
