@@ -51,6 +51,7 @@ struct sg_cell {
     pid_t pid;
     bool has_cgroups, has_sweeper, is_swap_counted;
     int space_fd; /* the scratch, for its free space */
+    int self_fd;  /* ourselves, for the child to see whether we live */
 };
 
 /* `value`, but 0 while the test switch is on. */
@@ -62,9 +63,9 @@ static uint64_t unless(enum sg_switch s, uint64_t value)
 /* ---- the child's steps ---- */
 
 /* What needs nothing of ours: the namespaces are made on one core while we work on the other. */
-static void plan_start(struct sg_plan *p)
+static void plan_start(struct sg_plan *p, int self_fd)
 {
-    sg_plan_add(p, (struct sg_step) { .op = STEP_DIE_WITH_PARENT });
+    sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = self_fd });
     if (!sg_switch_is_on(SG_SWITCH_NO_NETNS)) {
         sg_plan_add(p, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET });
         sg_plan_add(p, (struct sg_step) { .op = STEP_LOOPBACK_UP });
@@ -129,8 +130,8 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
         sg_plan_add(p, (struct sg_step) { .op = STEP_SECCOMP, .filter = &c->filter });
     if (!sg_switch_is_on(SG_SWITCH_NO_CAP_BOUND))
         sg_plan_add(p, (struct sg_step) { .op = STEP_BOUND_CAPS, .value = CELL_CAPS });
-    sg_plan_add(p,
-                (struct sg_step) { .op = STEP_DIE_WITH_PARENT }); /* a change of ids forgets it */
+    /* Once more: a change of ids forgets it. If we are dead by now, the control socket tells. */
+    sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = -1 });
     sg_plan_add(p, (struct sg_step) { STEP_EXEC, .fd = c->init_fd, .text = "sandglass-init" });
     sg_plan_publish(p);
 }
@@ -144,6 +145,11 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
     if (c->stack == MAP_FAILED) {
         c->stack = NULL;
         return sg_fail_sys(err, "make a stack for the sandbox's first process");
+    }
+    c->self_fd = (int)sg_raw(SYS_pidfd_open, getpid(), 0);
+    if (c->self_fd < 0) {
+        errno = -c->self_fd;
+        return sg_fail_sys(err, "take a descriptor of our own process");
     }
     c->plan.child_tid = 1;
     const int birth = sg_cgroup_birth_fd(&c->cgroup);
@@ -163,7 +169,7 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "make the namespaces");
     }
     c->pid = (pid_t)pid;
-    plan_start(&c->plan);
+    plan_start(&c->plan, c->self_fd);
     return 0;
 }
 
@@ -211,7 +217,7 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
 {
     struct sg_cell *c = sg_new(struct sg_cell);
     c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
-    c->space_fd = c->sweeper.keep_fd = c->plan.proc_fd = -1;
+    c->space_fd = c->sweeper.keep_fd = c->plan.proc_fd = c->self_fd = -1;
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
     sg_root_init(&c->root);
@@ -271,6 +277,7 @@ static void drop_setup(struct sg_cell *c)
     sg_drop_fd(&c->init_fd);
     sg_drop_fd(&c->far_fd);
     sg_drop_fd(&c->plan.proc_fd);
+    sg_drop_fd(&c->self_fd);
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         sg_drop_fd(&c->cgroup.join_fds[i]);
     if (c->stack)

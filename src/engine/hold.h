@@ -4,5 +4,6 @@
 
 enum { SG_HOLD_PATIENCE_S = 10 };
 
-/* Waits on the futex word (a uint32_t, 0) until it is woken, killed, or out of patience. */
+/* Waits on the futex word (a uint32_t, the parent's pid) until it is woken, killed, or out of
+ * patience. */
 void sg_hold_child(void *word);

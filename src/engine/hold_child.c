@@ -7,12 +7,15 @@
 
 #include "engine/hold.h"
 #include "sys/raw.h"
+#include "base/banned.h"
 
 void sg_hold_child(void *word)
 {
     enum { SIG_KILL = 9 };
     const struct timespec patience = { .tv_sec = SG_HOLD_PATIENCE_S };
+    const uint32_t parent = *(const uint32_t *)word;
     (void)sg_raw(SYS_prctl, PR_SET_PDEATHSIG, SIG_KILL, 0, 0, 0);
-    (void)sg_raw(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &patience, 0, 0);
+    if (sg_raw(SYS_getppid) == (long)parent) /* else it died before it could take us along */
+        (void)sg_raw(SYS_futex, word, FUTEX_WAIT_PRIVATE, parent, &patience, 0, 0);
     sg_raw_exit(0);
 }

@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "engine/spec.h"
 #include "sys/kfile.h"
@@ -15,16 +18,21 @@
 
 static const uint32_t FIRST_ID = 0x70000000;
 
-/* Who we are outside of the user namespace in which we became root: its map says so. Every user's
- * directory has its own name; a common one would belong to whoever came first. */
+/* Who we are outside of the user namespace in which we became root: its map ("inside outside
+ * count") says so. Every user's directory has its own name; a common one would belong to whoever
+ * came first. */
 static unsigned outer_id(void)
 {
     char map[64];
-    unsigned inside, outside;
-    if (sg_file_read(AT_FDCWD, "/proc/self/uid_map", map, sizeof map, NULL) == 0 &&
-        sscanf(map, "%u %u 1", &inside, &outside) == 2 && inside == geteuid())
-        return outside;
-    return geteuid();
+    uint64_t outside = geteuid();
+    if (sg_file_read(AT_FDCWD, "/proc/self/uid_map", map, sizeof map, NULL) == 0) {
+        const char *word = map + strspn(map, " ");
+        word += strcspn(word, " ");
+        word += strspn(word, " ");
+        const struct sg_str second = { word, strcspn(word, " ") };
+        (void)sg_parse_u64(second, 0, UINT32_MAX, &outside, NULL);
+    }
+    return (unsigned)outside;
 }
 
 static void lock_path(bool is_root, char *ret_dir, size_t cap)
@@ -50,8 +58,14 @@ static int open_lock_file(bool is_root, struct sg_err *err)
             return -1;
         fd = open(path, flags, 0600);
     }
-    if (fd < 0)
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
         return sg_fail_sys(err, "open %s", sg_quote(path).s);
+    if (st.st_uid != geteuid()) { /* below /tmp anybody could have been first */
+        sg_drop_fd(&fd);
+        return sg_fail(err, SG_DENIED, "%s belongs to somebody else: set XDG_RUNTIME_DIR",
+                       sg_quote(path).s);
+    }
     return fd;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ int sg_init_image_open(struct sg_err *err)
                        "it to 1 or 0");
     if (fd < 0)
         return sg_fail_sys(err, "make a file in memory for sandglass-init");
-    const size_t n = (size_t)(sg_init_image_end - sg_init_image_start);
+    const size_t n = (uintptr_t)sg_init_image_end - (uintptr_t)sg_init_image_start;
     if (write(fd, sg_init_image_start, n) != (ssize_t)n)
         return sg_fail_sys(err, "copy sandglass-init into memory");
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)

@@ -10,8 +10,8 @@
  *     filesystem on the other.
  * P4. A step that fails ends the child; its index and errno stay in the plan, and sg_plan_explain()
  *     turns them into words. If we fail first, sg_plan_cancel() lets it finish the step that it is
- *     in, which closes its descriptors: they are ours, too. If we die first, the child's parent-death signal or its patience ends
- *     it; it never runs on alone. */
+ *     in, which closes its descriptors: they are ours, too. If we die first, the child's
+ * parent-death signal or its patience ends it; it never runs on alone. */
 #pragma once
 
 #include <linux/filter.h>
@@ -21,9 +21,9 @@
 #include "base/err.h"
 
 enum sg_step_op {
-    STEP_DIE_WITH_PARENT,
-    STEP_JOIN_CGROUP, /* fd: v1 "tasks" file                                      */
-    STEP_UNSHARE,     /* value: CLONE_NEW* flags                                  */
+    STEP_DIE_WITH_PARENT, /* fd: pidfd of the parent, or -1                           */
+    STEP_JOIN_CGROUP,     /* fd: v1 "tasks" file                                      */
+    STEP_UNSHARE,         /* value: CLONE_NEW* flags                                  */
     STEP_LOOPBACK_UP,
     STEP_WRITE_FILE, /* path, text                                               */
     STEP_PRIVATE_MOUNTS,

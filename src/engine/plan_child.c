@@ -12,6 +12,7 @@
 #include <linux/securebits.h>
 #include <linux/sockios.h>
 #include <linux/stat.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,6 +33,7 @@ enum {
     MODE_TYPE = 0170000,
     MODE_DIR = 0040000,
     E_NOENT = 2,
+    E_SRCH = 3,
     E_XDEV = 18,
     E_INVAL = 22,
 };
@@ -68,8 +70,12 @@ static long attach_below(long from, int root_fd, const char *path)
 
 static long die_with_parent(struct sg_plan *p, const struct sg_step *s)
 {
-    (void)p, (void)s;
-    return sg_raw(SYS_prctl, PR_SET_PDEATHSIG, SIG_KILL, 0, 0, 0);
+    (void)p;
+    long ret = sg_raw(SYS_prctl, PR_SET_PDEATHSIG, SIG_KILL, 0, 0, 0);
+    struct pollfd parent = { .fd = s->fd, .events = POLLIN };
+    if (ret >= 0)
+        ret = sg_raw(SYS_poll, &parent, 1, 0);
+    return ret > 0 ? -E_SRCH : ret; /* it died before it could take us along */
 }
 
 /* A thread that moves *itself* through "tasks" takes no global lock: about 40 us at any time, where

@@ -6,6 +6,7 @@
 
 #include "engine/sweeper.h"
 #include "sys/raw.h"
+#include "base/banned.h"
 
 enum {
     PATIENCE_MS = 10000,

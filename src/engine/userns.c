@@ -45,7 +45,7 @@ static int open_namespace(pid_t pid, struct sg_err *err)
 int sg_userns_init(struct sg_userns *u, const struct sg_idmap *map, struct sg_err *err)
 {
     u->fd = -1;
-    u->word = 0;
+    u->word = (uint32_t)getpid();
     struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
                                .stack = (uintptr_t)u->stack,
                                .stack_size = sizeof u->stack };

@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "base/banned.h"
 
-
 int sg_mnt_clone(int dir_fd, const char *path, bool is_recursive, struct sg_err *err)
 {
     unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (is_recursive ? AT_RECURSIVE : 0u) |
