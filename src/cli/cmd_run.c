@@ -132,15 +132,13 @@ static int begin(struct job *j, struct sg_cell **ret, struct sg_err *err)
 {
     const struct sg_config *cfg = &j->cli->config;
     const bool is_root = geteuid() == 0;
-    struct sg_cell *cell = NULL;
-    if (check_net(cfg->net, err) < 0 || (is_root && !(cell = sg_run_begin(false, err))) ||
+    if (check_net(cfg->net, err) < 0 || (is_root && !(*ret = sg_run_begin(false, err))) ||
         sg_template_open(cfg->state_dir, cfg->template, &j->template, err) < 0)
         return -1;
-    if (!cell) {
-        if (sg_run_prepare(&j->run.cell.is_rootless, err) < 0 || !(cell = sg_run_begin(true, err)))
-            return -1;
-    }
-    *ret = cell;
+    if (is_root)
+        return 0;
+    if (sg_run_prepare(&j->run.cell.is_rootless, err) < 0 || !(*ret = sg_run_begin(true, err)))
+        return -1;
     return 0;
 }
 
@@ -207,6 +205,8 @@ static void put_notes(struct sg_json *out, const struct job *j, const struct sg_
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         if (res->report.missing & 1u << i)
             sg_json_str(out, instead[i]);
+    if (res->report.disk_bytes < j->cli->config.disk_bytes)
+        sg_json_str(out, "disk: the writable layer lives in memory; at most three quarters of it");
     if (!(res->report.missing & 1u << SG_CTRL_MEMORY) && !res->report.is_swap_counted)
         sg_json_str(out, "swap: this kernel does not account for it");
     if (j->run.cell.is_rootless)
@@ -294,8 +294,11 @@ static void tell(struct job *j, const struct sg_run_result *res)
                     res->report.usage.pids_refused);
 }
 
-static int fail_start(const struct job *j, bool is_command, const struct sg_err *err)
+/* A failure takes its time and leaves nothing, whatever became of the sweeper. */
+static int fail(const struct job *j, struct sg_cell *cell, bool is_command,
+                const struct sg_err *err)
 {
+    sg_cell_free(cell);
     int code = sg_cli_fail_run(j->cli, err);
     if (is_command)
         code = err->sys == ENOENT ? SG_EXIT_NOT_FOUND : SG_EXIT_NOT_RUNNABLE;
@@ -313,11 +316,10 @@ static int run(struct sg_cli *cli, char *const *argv, bool wants_tty)
     j->run.env = j->env;
     sg_buf_init(&j->out, CAPTURE_BYTES);
     sg_buf_init(&j->err, CAPTURE_BYTES);
-    struct sg_cell *cell;
-    if (begin(j, &cell, &err) < 0 || prepare(j, wants_tty, &err) < 0)
-        return sg_cli_fail_run(cli, &err);
-    if (sg_run(cell, &j->run, &result, &is_command, &err) < 0)
-        return fail_start(j, is_command, &err);
+    struct sg_cell *cell = NULL;
+    if (begin(j, &cell, &err) < 0 || prepare(j, wants_tty, &err) < 0 ||
+        sg_run(cell, &j->run, &result, &is_command, &err) < 0)
+        return fail(j, cell, is_command, &err);
     tell(j, &result);
     if (cli->config.json && print_json(j, &result) != 0)
         return SG_EXIT_FAILED;

@@ -16,15 +16,18 @@ enum {
     PATH_ROOM = SG_CGROUP_PATH_MAX + 16,
 };
 
-/* All descriptors but two go: the pipes of our parent's caller must not wait for us. */
+/* All descriptors but two go: the pipes of our parent's caller must not wait for us. Without
+ * close_range there is no sandbox either, and our own end of the pipe would keep us for ever. */
 static void keep_only(int a, int b)
 {
-    int low = a < b ? a : b, high = a < b ? b : a;
-    if (low > 0)
-        (void)sg_raw(SYS_close_range, 0, low - 1, 0);
-    if (high > low + 1)
-        (void)sg_raw(SYS_close_range, low + 1, high - 1, 0);
-    (void)sg_raw(SYS_close_range, high + 1, ~0U, 0);
+    const unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
+    long ret = low > 0 ? sg_raw(SYS_close_range, 0, low - 1, 0) : 0;
+    if (ret >= 0 && high > low + 1)
+        ret = sg_raw(SYS_close_range, low + 1, high - 1, 0);
+    if (ret >= 0)
+        ret = sg_raw(SYS_close_range, high + 1, ~0U, 0);
+    if (ret < 0)
+        sg_raw_exit(1);
 }
 
 static void join(char *ret, const char *dir, const char *file)
