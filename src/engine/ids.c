@@ -52,7 +52,7 @@ static int open_lock_file(bool is_root, struct sg_err *err)
     lock_path(is_root, dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/slots", dir);
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-    int fd = open(path, flags, 0600);
+    sg_auto_fd fd = open(path, flags, 0600);
     if (fd < 0 && errno == ENOENT) {
         if (sg_mkdir_all(dir, 0700, err) < 0)
             return -1;
@@ -61,12 +61,10 @@ static int open_lock_file(bool is_root, struct sg_err *err)
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
         return sg_fail_sys(err, "open %s", sg_quote(path).s);
-    if (st.st_uid != geteuid()) { /* below /tmp anybody could have been first */
-        sg_drop_fd(&fd);
+    if (st.st_uid != geteuid()) /* below /tmp anybody could have been first */
         return sg_fail(err, SG_DENIED, "%s belongs to somebody else: set XDG_RUNTIME_DIR",
                        sg_quote(path).s);
-    }
-    return fd;
+    return sg_take_fd(&fd);
 }
 
 static int try_lock(int fd, uint32_t slot)
