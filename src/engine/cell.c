@@ -49,7 +49,7 @@ struct sg_cell {
     struct sg_userns userns;
     int init_fd, pidfd, ctl_fd, far_fd;
     pid_t pid;
-    bool has_cgroups, has_sweeper, is_swap_counted;
+    bool has_cgroups, has_sweeper, makes_net, is_swap_counted;
     int space_fd; /* the scratch, for its free space */
     int self_fd;  /* ourselves, for the child to see whether we live */
 };
@@ -63,16 +63,11 @@ static uint64_t unless(enum sg_switch s, uint64_t value)
 /* ---- the child's steps ---- */
 
 /* What needs nothing of ours: the namespaces are made on one core while we work on the other. */
-static void plan_start(struct sg_plan *p, int self_fd)
+static void plan_start(struct sg_plan *p, int self_fd, bool makes_net)
 {
     sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = self_fd });
-    if (!sg_switch_is_on(SG_SWITCH_NO_NETNS)) {
-        sg_plan_add(p, (struct sg_step) { .op = STEP_UNSHARE, .value = CLONE_NEWNET });
-        sg_plan_add(p, (struct sg_step) { .op = STEP_LOOPBACK_UP });
-        sg_plan_add(p, (struct sg_step) { STEP_WRITE_FILE,
-                                          .path = "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-                                          .text = "0", .is_optional = true });
-    }
+    if (makes_net)
+        sg_plan_add(p, (struct sg_step) { .op = STEP_MAKE_NET });
     sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
     sg_plan_publish(p);
 }
@@ -117,6 +112,9 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
     const uint32_t id = spec->is_rootless ? spec->owner_id : 0;
     sg_plan_add(p, (struct sg_step) { STEP_HOSTNAME, .text = spec->hostname });
     plan_rlimits(c, spec);
+    if (c->sweeper.makes_net)
+        sg_plan_add(
+            p, (struct sg_step) { STEP_JOIN_NET, .fd = c->sweeper.ns_fd, .word = &c->sweeper.net });
     if (!spec->is_rootless)
         sg_plan_add(p, (struct sg_step) { .op = STEP_DROP_GROUPS });
     if (!sg_switch_is_on(SG_SWITCH_NO_USERNS))
@@ -169,7 +167,7 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "make the namespaces");
     }
     c->pid = (pid_t)pid;
-    plan_start(&c->plan, c->self_fd);
+    plan_start(&c->plan, c->self_fd, c->makes_net);
     return 0;
 }
 
@@ -193,24 +191,27 @@ static void lift_switched_limits(struct sg_limits *l)
         l->cpu_milli = 1000000;
 }
 
-/* v2: the child is born in its cgroup, which must exist. v1: it joins by itself, later, and its
- * namespaces need not wait for anything. */
+/* The long ways first: the network namespace, then the other ones. v2: the child is born in its
+ * cgroup, which must exist. v1: it joins by itself, later, and need not wait for anything. */
 static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_err *err)
 {
-    if (!sg_cgroup_is_v2() && start_child(c, err) < 0)
-        return -1;
+    const bool has_net = !sg_switch_is_on(SG_SWITCH_NO_NETNS), is_v2 = sg_cgroup_is_v2();
     if (sg_ids_claim(!is_rootless, &c->ids, err) < 0)
         return -1;
-    sg_cgroup_init(&c->cgroup, &c->ids);
     if (flags & SG_CELL_SWEPT) {
-        if (sg_sweeper_start(&c->sweeper, &c->cgroup, &c->ids, err) < 0)
-            return -1;
         c->has_sweeper = true;
+        if (sg_sweeper_start(&c->sweeper, &c->ids, has_net, err) < 0)
+            return -1;
     }
+    c->makes_net = has_net && !c->has_sweeper;
+    if (!is_v2 && start_child(c, err) < 0)
+        return -1;
+    sg_cgroup_init(&c->cgroup, &c->ids);
+    sg_sweeper_aim(&c->sweeper, &c->cgroup);
     c->has_cgroups = true;
     if (sg_cgroup_make(&c->cgroup, err) < 0)
         return -1;
-    return c->pid ? 0 : start_child(c, err);
+    return is_v2 ? start_child(c, err) : 0;
 }
 
 struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err)
@@ -280,9 +281,6 @@ static void drop_setup(struct sg_cell *c)
     sg_drop_fd(&c->self_fd);
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         sg_drop_fd(&c->cgroup.join_fds[i]);
-    if (c->stack)
-        (void)munmap(c->stack, SG_PLAN_STACK_BYTES);
-    c->stack = NULL;
 }
 
 int sg_cell_settle(struct sg_cell *c, struct sg_err *err)
@@ -347,6 +345,8 @@ void sg_cell_free(struct sg_cell *c)
     sg_cgroup_done(&c->cgroup);
     if (c->has_cgroups)
         (void)sg_cgroup_remove(&c->cgroup, TEARDOWN_MS, NULL);
+    if (c->stack) /* not sooner: unmapping shared memory interrupts the other processor */
+        (void)munmap(c->stack, SG_PLAN_STACK_BYTES);
     sg_ids_release(&c->ids);
     if (c->has_sweeper)
         sg_sweeper_stop(&c->sweeper);

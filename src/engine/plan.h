@@ -24,8 +24,8 @@ enum sg_step_op {
     STEP_DIE_WITH_PARENT, /* fd: pidfd of the parent, or -1                           */
     STEP_JOIN_CGROUP,     /* fd: v1 "tasks" file                                      */
     STEP_UNSHARE,         /* value: CLONE_NEW* flags                                  */
-    STEP_LOOPBACK_UP,
-    STEP_WRITE_FILE, /* path, text                                               */
+    STEP_MAKE_NET,        /* a network namespace of its own                           */
+    STEP_JOIN_NET,        /* fd: the ns directory of who makes it; word: its answer    */
     STEP_PRIVATE_MOUNTS,
     STEP_ATTACH,        /* fd: detached mount; to_fd + path: where, see below        */
     STEP_ATTACH_PART,   /* fd + text: part of an attached mount; value: attributes; to_fd + path:
@@ -57,9 +57,10 @@ struct sg_step {
     const char *path, *text;
     uint64_t value, limit;
     const struct sock_fprog *filter;
+    uint32_t *word;
 };
 
-enum { SG_PLAN_MAX_STEPS = 192, SG_PLAN_STACK_BYTES = 32768, SG_PLAN_PATIENCE_S = 20 };
+enum { SG_PLAN_MAX_STEPS = 224, SG_PLAN_STACK_BYTES = 32768, SG_PLAN_PATIENCE_S = 20 };
 #define SG_PLAN_CANCELLED 0x80000000u
 
 struct sg_plan {

@@ -5,20 +5,18 @@
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/futex.h>
-#include <linux/if.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
-#include <linux/sockios.h>
 #include <linux/stat.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "engine/net.h"
 #include "engine/plan.h"
 #include "sys/raw.h"
 #include "base/banned.h"
@@ -93,26 +91,22 @@ static long unshare_(struct sg_plan *p, const struct sg_step *s)
     return sg_raw(SYS_unshare, s->value);
 }
 
-static long loopback_up(struct sg_plan *p, const struct sg_step *s)
+static long make_net(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p, (void)s;
-    long fd = sg_raw(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    struct ifreq r = { .ifr_name = "lo" };
-    r.ifr_flags = IFF_UP | IFF_RUNNING;
-    long ret = sg_raw(SYS_ioctl, fd, SIOCSIFFLAGS, &r);
-    (void)sg_raw(SYS_close, fd);
-    return ret;
+    return sg_net_make_raw();
 }
 
-static long write_file(struct sg_plan *p, const struct sg_step *s)
+static long join_net(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p;
-    long fd = sg_raw(SYS_openat, AT_FDCWD, s->path, O_WRONLY | O_CLOEXEC, 0);
+    long ret = sg_net_await_raw(s->word);
+    if (ret < 0)
+        return ret;
+    long fd = sg_raw(SYS_openat, s->fd, "net", O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
-        return s->is_optional ? 0 : fd;
-    long ret = sg_raw(SYS_write, fd, s->text, length(s->text));
+        return fd;
+    ret = sg_raw(SYS_setns, fd, CLONE_NEWNET);
     (void)sg_raw(SYS_close, fd);
     return ret;
 }
@@ -370,8 +364,8 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_DIE_WITH_PARENT] = die_with_parent,
     [STEP_JOIN_CGROUP] = join_cgroup,
     [STEP_UNSHARE] = unshare_,
-    [STEP_LOOPBACK_UP] = loopback_up,
-    [STEP_WRITE_FILE] = write_file,
+    [STEP_MAKE_NET] = make_net,
+    [STEP_JOIN_NET] = join_net,
     [STEP_PRIVATE_MOUNTS] = private_mounts,
     [STEP_ATTACH] = attach,
     [STEP_ATTACH_PART] = attach_part,

@@ -129,7 +129,7 @@ static int begin_overlay(struct sg_root *r, struct sg_err *err)
 }
 
 static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int userns_fd,
-                        struct sg_err *err)
+                        struct sg_plan *plan, struct sg_err *err)
 {
     int lower[SG_CELL_MAX_LAYERS];
     const bool by_path = r->overlay.by_path;
@@ -149,7 +149,14 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
         return sg_fail_sys(err, "look at the root filesystem");
     if (fs.f_flag & ST_RDONLY)
         return sg_fail(err, SG_INTERNAL, "the root filesystem came out read-only");
-    return by_path ? detach_layers(r, err) : 0;
+    if (by_path)
+        return detach_layers(r, err);
+    /* The overlay has its own hold on the layers. Closing a mount that was never attached waits for
+     * all processors; so these go the way of the host's root, which waits anyway. */
+    for (size_t i = 0; i < spec->layer_count; i++)
+        sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = lower[i], .to_fd = AT_FDCWD,
+                                             .path = "/proc" });
+    return 0;
 }
 
 /* ---- what appears where ---- */
@@ -283,7 +290,7 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
 {
     const uint32_t owner = spec->is_rootless ? 0 : ids->first + spec->owner_id;
     if (sg_scratch_make(r, spec, spec->is_rootless ? 0 : ids->first, err) < 0 ||
-        begin_overlay(r, err) < 0 || make_overlay(r, spec, userns_fd, err) < 0)
+        begin_overlay(r, err) < 0 || make_overlay(r, spec, userns_fd, plan, err) < 0)
         return -1;
     add_early(r, plan);
     if (add_mounts(r, spec, ids, plan, err) < 0)

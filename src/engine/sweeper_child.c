@@ -4,12 +4,14 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "engine/net.h"
 #include "engine/sweeper.h"
 #include "sys/raw.h"
 #include "base/banned.h"
 
 enum {
     PATIENCE_MS = 10000,
+    HEAD_START_US = 2000, /* of the processes: each try takes a lock that others want */
     E_NOENT = 2,
     SIG_KILL = 9,
     SIG_BLOCK_ALL = 2, /* SIG_SETMASK */
@@ -64,17 +66,22 @@ static void kill_listed(const char *dir)
     }
 }
 
+static void rest(long us)
+{
+    const struct timespec t = { .tv_nsec = us * 1000 };
+    (void)sg_raw(SYS_nanosleep, &t, 0);
+}
+
 static void remove_dir(const char *dir)
 {
-    long slept_us = 0, step_us = 200;
+    long slept_us = 0, step_us = 1000;
     for (unsigned tries = 0; slept_us / 1000 < PATIENCE_MS; tries++) {
         long ret = sg_raw(SYS_rmdir, dir);
         if (ret >= 0 || ret == -E_NOENT)
             return;
-        if (tries > 8) /* about 50 ms: no longer on its way out by itself */
+        if (tries > 6) /* about 50 ms: no longer on its way out by itself */
             kill_listed(dir);
-        const struct timespec t = { .tv_nsec = step_us * 1000 };
-        (void)sg_raw(SYS_nanosleep, &t, 0);
+        rest(step_us);
         slept_us += step_us;
         step_us = step_us < 20000 ? step_us * 2 : step_us;
     }
@@ -82,16 +89,19 @@ static void remove_dir(const char *dir)
 
 void sg_sweeper_child(void *sweeper)
 {
-    const struct sg_sweeper *s = sweeper;
+    struct sg_sweeper *s = sweeper;
     const int pipe_fd = s->pipe_fd, lock_fd = s->lock_fd;
     const uint64_t all = ~(uint64_t)0;
     char byte;
     (void)sg_raw(SYS_rt_sigprocmask, SIG_BLOCK_ALL, &all, 0, sizeof all);
-    (void)sg_raw(SYS_setsid);
+    (void)sg_raw(SYS_setpgid, 0, 0);
+    if (s->makes_net)
+        sg_net_announce_raw(&s->net, sg_net_make_raw() < 0 ? SG_NET_FAILED : SG_NET_READY);
     (void)sg_raw(SYS_prctl, PR_SET_NAME, "sandglass-sweep", 0, 0, 0);
     keep_only(pipe_fd, lock_fd);
     while (sg_raw(SYS_read, pipe_fd, &byte, 1) > 0)
         ;
+    rest(HEAD_START_US);
     for (unsigned i = 0; i < s->dir_count; i++)
         remove_dir(s->dirs[i]);
     sg_raw_exit(0);
