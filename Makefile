@@ -35,9 +35,9 @@ bench: all
 	@tools/deps build run bench
 	bench/run
 
-soak: all
+soak: # the long runs: another kernel, chaos, load, fuzzing
 	@tools/deps build run check soak
-	tests/soak/run
+	@tools/soak
 
 install: all
 	meson install -C $(BUILD) --no-rebuild
