@@ -22,7 +22,7 @@ static int session(const struct sg_spawn *s)
 {
     (void)s;
     (void)umask(022);
-    return setsid() < 0 ? -1 : 0;
+    return setsid() < 0 ? -1 : 0; /* always: init may still have the host's terminal as its own */
 }
 
 static int terminal(const struct sg_spawn *s)
