@@ -122,7 +122,7 @@ def half_made_files(state_dirs):
         yield from (f"file {path}" for path in pathlib.Path(folder).glob(pattern)
                     if not PERMITTED_FILES.fullmatch(str(path)))
     for folder in state_dirs:
-        yield from (f"file {path}" for path in pathlib.Path(folder).glob("**/.new-*"))
+        yield from (f"file {path}" for path in pathlib.Path(folder).glob("templates/.new-*"))
 
 
 class Leaks:
