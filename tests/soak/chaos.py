@@ -5,6 +5,7 @@ The victim is the program, its sweeper, or pid 1 inside; sometimes two of them. 
 may be left. One kind of leftover is permitted on the way: when program and sweeper both die, their
 cgroup directory waits, empty, until a later cell takes its slot or `sandglass doctor` sweeps it.
 """
+import collections
 import os
 import pathlib
 import random
@@ -23,6 +24,8 @@ PATIENCE_S = 20
 SWEEPER, INIT = "sandglass-sweep", "sandglass-init"
 VICTIMS = [("program",), (SWEEPER,), (INIT,), ("program", SWEEPER), (SWEEPER, INIT),
            (INIT, "program")]
+
+hits = collections.Counter()
 
 
 class Run:
@@ -47,6 +50,7 @@ class Run:
             for pid in [self.cli.pid] if victim == "program" else pids:
                 try:
                     os.kill(pid, signal.SIGKILL)
+                    hits[victim] += 1
                 except ProcessLookupError:
                     pass
 
@@ -88,11 +92,13 @@ def results(program):
     leaks.adopt_orphans()
     watch = leaks.Leaks()
     stuck = all_runs(program, random.Random(seed))
-    watch.left(seconds=15)
+    waiting = watch.left(seconds=15)
+    print(f"# killed: {dict(hits)}; left to be swept: {len(waiting)}", flush=True)
     subprocess.run([program, "doctor"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     left = watch.left(seconds=5)
     last = subprocess.run([program, "run", "--", "echo", "well"], capture_output=True, text=True)
     return [
+        ("every kind of victim is hit", "passed" if len(hits) == 3 else "failed", str(dict(hits))),
         ("every run ends", "failed" if stuck else "passed", f"{stuck} hung, seed {seed}"),
         ("nothing is left", "failed" if left else "passed", "; ".join(left[:10])),
         ("the next run is well", "passed" if last.stdout == "well\n" else "failed", last.stderr),
