@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "engine/cgroup_internal.h"
 #include "sys/kfile.h"
 #include "base/banned.h"
 
@@ -50,9 +51,7 @@ static bool list_has(const char *list, size_t n, const char *word)
     return false;
 }
 
-/* Our own cgroup in the hierarchy of `controller` (NULL: the v2 tree), from /proc/self/cgroup
- * lines "id:controllers:path". */
-static void own_path(const char *table, const char *controller, char *ret, size_t cap)
+void sg_cgroup_own_path(const char *table, const char *controller, char *ret, size_t cap)
 {
     *ret = '\0';
     for (const char *line = table; *line;) {
@@ -78,7 +77,7 @@ static void own_path(const char *table, const char *controller, char *ret, size_
 static bool parent_dir(const char *table, const char *controller, char *ret, size_t cap)
 {
     char own[SG_CGROUP_PATH_MAX / 2];
-    own_path(table, controller, own, sizeof own);
+    sg_cgroup_own_path(table, controller, own, sizeof own);
     const char *top = controller ? controller : "";
     int n = snprintf(ret, cap, CGROUP_ROOT "%s%s%s", *top ? "/" : "", top, own);
     if (n > 0 && (size_t)n < cap && access(ret, W_OK) == 0)
@@ -110,7 +109,7 @@ static bool can_hold_cells(const char *dir)
 static bool parent_dir_v2(const char *table, char *ret, size_t cap)
 {
     char own[SG_CGROUP_PATH_MAX / 2];
-    own_path(table, NULL, own, sizeof own);
+    sg_cgroup_own_path(table, NULL, own, sizeof own);
     (void)snprintf(ret, cap, CGROUP_ROOT);
     if (can_hold_cells(ret))
         return true;
