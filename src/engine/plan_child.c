@@ -336,11 +336,12 @@ static long stdio(struct sg_plan *p, const struct sg_step *s)
         sg_raw(SYS_close_range, s->value ? 3 : ~0U, ~0U, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC);
     if (ret < 0)
         return ret;
-    long null_fd = sg_raw(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
-    if (null_fd < 0)
-        return null_fd;
-    for (int fd = 0; ret >= 0 && fd < 3; fd++)
-        ret = sg_raw(SYS_dup3, null_fd, fd, 0);
+    /* Takes the lowest number, 0: any other may be over the limit by now, when we have many open.
+     */
+    (void)sg_raw(SYS_close, 0);
+    ret = sg_raw(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
+    for (int fd = 1; ret >= 0 && fd < 3; fd++)
+        ret = sg_raw(SYS_dup3, 0, fd, 0);
     if (ret >= 0 && s->fd != CONTROL_FD)
         ret = sg_raw(SYS_dup3, s->fd, CONTROL_FD, 0);
     else if (ret >= 0)
