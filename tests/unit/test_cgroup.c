@@ -18,6 +18,7 @@ static const struct {
     { "joined controllers", "2:cpu,cpuacct:/c\n", "cpu", "/c" },
     { "second of a list", "2:cpuacct,cpu:/c\n", "cpu", "/c" },
     { "not a part of a name", "2:cpuacct:/x\n3:cpuset:/y\n", "cpu", "" },
+    { "not the start of one", "2:cp:/x\n", "cpu", "" },
     { "hybrid", "1:cpu:/c\n0::/u\n", NULL, "/u" },
     { "named hierarchy is not v2", "1:name=systemd:/s\n", NULL, "" },
     { "colons in the path", "4:memory:/a:b\n", "memory", "/a:b" },

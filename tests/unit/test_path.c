@@ -3,7 +3,8 @@
  *
  *     out/secret          what must not be reached
  *     root/file           root/dir/inner
- *     root/up -> ..       root/abs -> /dir    root/away -> <out>    root/loop -> loop */
+ *     root/up -> ..       root/rel -> dir     root/abs -> /dir
+ *       root/away -> <out>    root/loop -> loop */
 #include "check.h"
 
 #include <fcntl.h>
@@ -36,8 +37,8 @@ static int setup(void **state)
     sg_auto_free char *out = sg_printf("%s/out", top);
     int ret = mkdirat(top_fd, "root", 0755) | mkdirat(top_fd, "root/dir", 0755) |
               mkdirat(top_fd, "out", 0755) | symlinkat("..", top_fd, "root/up") |
-              symlinkat("/dir", top_fd, "root/abs") | symlinkat(out, top_fd, "root/away") |
-              symlinkat("loop", top_fd, "root/loop");
+              symlinkat("/dir", top_fd, "root/abs") | symlinkat("dir", top_fd, "root/rel") |
+              symlinkat(out, top_fd, "root/away") | symlinkat("loop", top_fd, "root/loop");
     make_file("out/secret", "secret");
     make_file("root/file", "file");
     make_file("root/dir/inner", "inner");
@@ -48,8 +49,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    static const char *const files[] = { "out/secret", "root/dir/inner", "root/file", "root/up",
-                                         "root/abs",   "root/away",      "root/loop", "root/n/f" };
+    static const char *const files[] = { "out/secret", "root/dir/inner", "root/file",
+                                         "root/up",    "root/abs",       "root/away",
+                                         "root/loop",  "root/n/f",       "root/rel" };
     static const char *const dirs[] = { "root/dir/x", "root/dir", "root/n/m", "root/n",
                                         "root/tmp",   "root",     "out" };
     for (size_t i = 0; i < SG_COUNT(files); i++)
@@ -103,7 +105,8 @@ static void magic_links_are_refused(void **state)
 static void beneath_refuses_every_link_and_every_way_up(void **state)
 {
     (void)state;
-    static const char *const paths[] = { "abs/inner", "up", "loop", "../out", "/dir", "dir/../.." };
+    static const char *const paths[] = { "abs/inner", "rel/inner", "up",       "loop",
+                                         "../out",    "/dir",      "dir/../.." };
     struct sg_err err = { 0 };
     for (size_t i = 0; i < SG_COUNT(paths); i++)
         if (sg_open_beneath(root_fd, paths[i], O_RDONLY, 0, &err) >= 0)
