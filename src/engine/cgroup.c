@@ -190,7 +190,7 @@ static int limit_v1(enum sg_controller c, int dir, const struct sg_limits *l, st
         if (put(dir, "memory.limit_in_bytes", l->mem_bytes, err) < 0)
             return -1;
         /* Without swap accounting the file is not there: then the host's swap is not counted. */
-        if (faccessat(dir, "memory.memsw.limit_in_bytes", W_OK, 0) == 0)
+        if (faccessat(dir, "memory.memsw.limit_in_bytes", W_OK, 0) == 0 || errno != ENOENT)
             return put(dir, "memory.memsw.limit_in_bytes", l->mem_bytes, err);
         return sg_file_write(dir, "memory.swappiness", "0", err);
     case SG_CTRL_CPU:
@@ -245,7 +245,7 @@ static int limit_v2(enum sg_controller c, int dir, const struct sg_limits *l, st
     case SG_CTRL_MEMORY:
         if (put(dir, "memory.max", l->mem_bytes, err) < 0)
             return -1;
-        if (faccessat(dir, "memory.swap.max", W_OK, 0) == 0)
+        if (faccessat(dir, "memory.swap.max", W_OK, 0) == 0 || errno != ENOENT)
             return put(dir, "memory.swap.max", 0, err);
         return 0;
     case SG_CTRL_CPU:
