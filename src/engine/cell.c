@@ -191,11 +191,19 @@ static void lift_switched_limits(struct sg_limits *l)
         l->cpu_milli = 1000000;
 }
 
+static int make_cgroups(struct sg_cell *c, struct sg_err *err)
+{
+    sg_cgroup_init(&c->cgroup, &c->ids);
+    sg_sweeper_aim(&c->sweeper, &c->cgroup);
+    c->has_cgroups = true;
+    return sg_cgroup_make(&c->cgroup, err);
+}
+
 /* The long ways first: the network namespace, then the other ones. v2: the child is born in its
- * cgroup, which must exist. v1: it joins by itself, later, and need not wait for anything. */
+ * cgroup, which must exist. v1: it joins by itself, at the end. */
 static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_err *err)
 {
-    const bool has_net = !sg_switch_is_on(SG_SWITCH_NO_NETNS), is_v2 = sg_cgroup_is_v2();
+    const bool has_net = !sg_switch_is_on(SG_SWITCH_NO_NETNS);
     if (sg_ids_claim(!is_rootless, &c->ids, err) < 0)
         return -1;
     if (flags & SG_CELL_SWEPT) {
@@ -204,14 +212,9 @@ static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_
             return -1;
     }
     c->makes_net = has_net && !c->has_sweeper;
-    if (!is_v2 && start_child(c, err) < 0)
+    if (sg_cgroup_is_v2() && make_cgroups(c, err) < 0)
         return -1;
-    sg_cgroup_init(&c->cgroup, &c->ids);
-    sg_sweeper_aim(&c->sweeper, &c->cgroup);
-    c->has_cgroups = true;
-    if (sg_cgroup_make(&c->cgroup, err) < 0)
-        return -1;
-    return is_v2 ? start_child(c, err) : 0;
+    return start_child(c, err);
 }
 
 struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err)
@@ -233,11 +236,6 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
 static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *err)
 {
     lift_switched_limits(&spec->limits);
-    if (sg_cgroup_limit(&c->cgroup, &spec->limits, err) < 0)
-        return -1;
-    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
-    plan_cgroups(c);
-
     const struct sg_idmap map = spec->is_rootless
                                     ? (struct sg_idmap) { spec->owner_id, 0, 1 }
                                     : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS };
@@ -245,6 +243,12 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
     if (sg_userns_init(&c->userns, &map, err) < 0 ||
         sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
         return -1;
+    sg_plan_publish(&c->plan); /* the child is busy with its root while we go on */
+    if ((!c->has_cgroups && make_cgroups(c, err) < 0) ||
+        sg_cgroup_limit(&c->cgroup, &spec->limits, err) < 0)
+        return -1;
+    c->is_swap_counted = sg_cgroup_counts_swap(&c->cgroup);
+    plan_cgroups(c);
     c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
     if (c->space_fd < 0)
         return sg_fail_sys(err, "keep the writable layer's descriptor");
