@@ -43,6 +43,7 @@ struct running {
     uint32_t pid; /* 0: not known yet */
     bool has_ended, is_told_to_end;
     unsigned signals_seen;
+    uint64_t early_signals;           /* 1 << number */
     uint64_t started_ns, deadline_ns; /* deadline 0: none */
     struct sg_run_result result;
     struct sg_err failure; /* kind SG_OK: none */
@@ -153,12 +154,26 @@ static int start(struct running *r, struct sg_err *err)
 
 /* ---- the loop ---- */
 
+/* One that comes before the command's pid is known waits for it: the command may well have written
+ * its first line by then. */
 static void send_signal(struct running *r, uint32_t number, uint32_t scope)
 {
+    if (!r->pid) {
+        r->early_signals |= 1ULL << number;
+        return;
+    }
     struct sg_msg m = { .type = SG_MSG_SIGNAL };
     m.signal = (struct sg_msg_signal) { .pid = r->pid, .signal = number, .scope = scope };
-    if (r->pid)
-        (void)sg_client_send(&r->client, &m, NULL, 0, NULL);
+    (void)sg_client_send(&r->client, &m, NULL, 0, NULL);
+}
+
+static void on_spawned(struct running *r, uint32_t pid)
+{
+    r->pid = pid;
+    for (uint32_t number = 1; number < 64; number++)
+        if (r->early_signals >> number & 1)
+            send_signal(r, number, number == SIGKILL ? SG_SIGNAL_ALL : SG_SIGNAL_GROUP);
+    r->early_signals = 0;
 }
 
 /* TERM now, KILL after a moment; the ending is settled already. */
@@ -203,7 +218,7 @@ static void on_message(struct running *r)
 {
     const struct sg_msg *m = &r->packet.msg;
     if (m->type == SG_MSG_SPAWNED && m->id == r->spawn_id) {
-        r->pid = m->spawned.pid;
+        on_spawned(r, m->spawned.pid);
     } else if (m->type == SG_MSG_ERROR && m->id == r->spawn_id) {
         sg_client_error(&m->error, &r->failure);
         r->has_ended = true;
