@@ -121,7 +121,7 @@ def test_case_17_the_mount_tree_cannot_be_changed(box):
 @pytest.mark.parametrize("shape", ["absolute", "relative", "file", "whiteout"])
 def test_case_18_a_template_with_links_for_mount_points_writes_nothing_outside(
         runner, kit, scratch, name, shape):
-    """Shown to matter: with RESOLVE_IN_ROOT taken out of sys/path.c the absolute links write here."""
+    """Shown to matter: without O_NOFOLLOW in step_into() of sys/path.c a bind's target is made here."""
     folder = pathlib.Path(shutil.copytree(kit.template, scratch / "template", symlinks=True))
     target = scratch / "target"
     target.mkdir(mode=0o777)

@@ -6,8 +6,7 @@ import pty
 import subprocess
 import time
 
-import pytest
-from boxes import Box, held_by
+from boxes import held_by
 
 ALLOWED_FAMILIES = {"family-1", "family-2", "family-10", "family-16"}  # unix, inet, inet6, netlink
 

@@ -121,7 +121,7 @@ def test_case_02_files_in_memory_are_memory_and_come_back(root_box):
 
 
 def test_case_02_memory_cannot_be_locked_beyond_a_little(box):
-    """Shown to matter where root may raise its own limit first; the step is that of open files."""
+    """Set by the same step as the limit on open files, of which the register shows that it matters."""
     assert box.attack("lock-memory", "64").got == set()
 
 
@@ -268,7 +268,7 @@ def test_case_08_a_reader_that_leaves_ends_the_flood(root_box):
 
 @pytest.mark.parametrize("how", ["ignore", "stop"])
 def test_case_11_a_stubborn_process_is_killed_after_its_grace(runner, kit, how):
-    """Shown to matter: the attack itself never ends; with --timeout 0 it runs until it is killed."""
+    """Shown to matter: without the second deadline in cli/run.c the run does not end."""
     box = Box(runner, kit)
     start = time.monotonic()
     result = box.result("stubborn", how, options=["--timeout", "200ms"])
@@ -319,7 +319,9 @@ def test_case_12_killing_everybody_kills_nobody_else(box, victim):
 # ---- 13: the program that holds it is killed ----
 
 def test_case_13_kill_9_at_any_moment_leaves_nothing(runner, kit):
-    """The leak check after the test is the point; it fails when the sweeper does not run."""
+    """The leak check after the test is the point. Shown to matter: without remove_dir() in
+    sweeper_child.c cgroups are left; before the child asked whether its parent still lives, a process
+    was left for 20 s."""
     box = Box(runner, kit)
     for step in range(24):
         process = box.start("/attack", "stubborn", stdout=subprocess.DEVNULL,
