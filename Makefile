@@ -31,9 +31,9 @@ fuzz: # FUZZ_SECONDS for each target
 	@tools/deps build check
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-bench: all
+bench: all # the table of docs/design/speed.md; ARGS="--quick", "--only run", "--json FILE"
 	@tools/deps build run bench
-	bench/run
+	@BUILD=$(BUILD) bench/run $(ARGS)
 
 soak: # the long runs: another kernel, chaos, load, fuzzing
 	@tools/deps build run check soak
