@@ -39,6 +39,11 @@ void sg_pump_done(struct sg_pump *p)
     p->data = NULL;
 }
 
+void sg_pump_stop(struct sg_pump *p)
+{
+    close_side(&p->from_fd, p->owns_from);
+}
+
 bool sg_pump_is_open(const struct sg_pump *p)
 {
     return p->n > 0 || p->from_fd >= 0;

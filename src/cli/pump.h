@@ -24,6 +24,9 @@ struct sg_pump {
 void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd);
 void sg_pump_done(struct sg_pump *p);
 
+/* Takes no more in; what was taken is still delivered. */
+void sg_pump_stop(struct sg_pump *p);
+
 bool sg_pump_is_open(const struct sg_pump *p);
 
 /* What to wait for: fills up to two entries; returns how many. */

@@ -278,7 +278,7 @@ static void move_bytes(struct running *r)
             r->result.is_output_cut = true;
             if (!r->is_told_to_end)
                 tell_to_end(r, SG_END_OUTPUT, SIGKILL, sg_now_ns());
-            sg_pump_done(p); /* the command's next write finds no reader */
+            sg_pump_stop(p); /* the command's next write finds no reader */
         }
     }
 }

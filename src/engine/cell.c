@@ -111,10 +111,10 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
     struct sg_plan *p = &c->plan;
     const uint32_t id = spec->is_rootless ? spec->owner_id : 0;
     sg_plan_add(p, (struct sg_step) { STEP_HOSTNAME, .text = spec->hostname });
-    plan_rlimits(c, spec);
     if (c->sweeper.makes_net)
         sg_plan_add(
             p, (struct sg_step) { STEP_JOIN_NET, .fd = c->sweeper.ns_fd, .word = &c->sweeper.net });
+    plan_rlimits(c, spec); /* from here on a descriptor may be one too many */
     if (!spec->is_rootless)
         sg_plan_add(p, (struct sg_step) { .op = STEP_DROP_GROUPS });
     if (!sg_switch_is_on(SG_SWITCH_NO_USERNS))
