@@ -6,14 +6,18 @@ below it, so that whatever a test started and abandoned is still a descendant an
 processes of other people on the machine are never looked at.
 """
 import ctypes
+import fcntl
 import os
 import pathlib
 import re
+import struct
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 CGROUP_DEPTH = 5
+SLOTS = pathlib.Path("/run/sandglass/slots")
+F_OFD_GETLK = 36  # fcntl(2); not in this Python's module
 # The common parent of all cells may stay: it holds no process.
 PERMITTED_CGROUPS = {"sandglass"}
 # The lock file of the slots stays, for root and for each ordinary user.
@@ -76,12 +80,25 @@ def mounts():
             yield f"mount {fields[4]} (id {fields[0]}, {' '.join(fields[fields.index('-') + 1:])})"
 
 
+def is_owned(name):
+    """Does somebody hold the slot that a cgroup is named after? Then it is a cell of somebody else
+    on this machine, or of a process of ours, which is listed itself."""
+    slot = name.removeprefix("sandglass-")
+    if not slot.isdigit() or not SLOTS.exists():
+        return False
+    with open(SLOTS, "rb") as file:
+        lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, int(slot), 1, 0)
+        found = fcntl.fcntl(file, F_OFD_GETLK, lock)
+    return struct.unpack("hhqqi4x", found)[0] != fcntl.F_UNLCK
+
+
 def cgroups():
     for folder, names, _ in os.walk(CGROUPS):
         if len(pathlib.Path(folder).relative_to(CGROUPS).parts) >= CGROUP_DEPTH:
             names.clear()
         for name in names:
-            if name.startswith("sandglass") and name not in PERMITTED_CGROUPS:
+            if (name.startswith("sandglass") and name not in PERMITTED_CGROUPS
+                    and not is_owned(name)):
                 yield f"cgroup {folder}/{name}"
 
 
