@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/banned.h"
 
-/* Builds it and leaves HELLO in the socket; pid 1 is on its way. */
+/* Builds it and leaves HELLO in the socket; pid 1 is on its way. With a sweeper, as `run` has it. */
 static int begin(struct sg_guest *g, const struct sg_cell_spec *spec, struct sg_err *err)
 {
-    *g = (struct sg_guest) { .cell = sg_cell_start(false, 0, err) };
+    *g = (struct sg_guest) { .cell = sg_cell_start(false, SG_CELL_SWEPT, err) };
     sg_packet_init(&g->packet);
     if (!g->cell || sg_cell_build(g->cell, spec, err) < 0)
         return -1;
