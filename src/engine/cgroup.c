@@ -138,8 +138,9 @@ void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids)
     if (sg_file_read(AT_FDCWD, "/proc/self/cgroup", table, sizeof table, NULL) < 0)
         *table = '\0';
     g->is_v2 = sg_cgroup_is_v2();
-    g->dir_count = g->is_v2 ? 1 : SG_CTRL_COUNT;
-    for (unsigned c = 0; c < g->dir_count; c++) {
+    const unsigned count = g->is_v2 ? 1 : SG_CTRL_COUNT;
+    g->dir_count = count;
+    for (unsigned c = 0; c < count; c++) {
         char parent[SG_CGROUP_PATH_MAX - 32] = "";
         bool is_there = g->is_v2 ? parent_dir_v2(table, parent, sizeof parent)
                                  : parent_dir(table, names[c], parent, sizeof parent);
