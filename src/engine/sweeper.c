@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -43,7 +44,12 @@ int sg_sweeper_start(struct sg_sweeper *s, const struct sg_ids *ids, bool makes_
     struct clone_args args = { .flags = CLONE_VM,
                                .stack = (uintptr_t)s->stack,
                                .stack_size = STACK_BYTES };
+    /* It is born deaf: the signal that ends us must not end the one who cleans up after us. */
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
     long pid = sg_raw_clone3(&args, sg_sweeper_child, s);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0) {
         errno = (int)-pid;
         return sg_fail_sys(err, "start the sweeper");

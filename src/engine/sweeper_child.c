@@ -14,7 +14,6 @@ enum {
     HEAD_START_US = 2000, /* of the processes: each try takes a lock that others want */
     E_NOENT = 2,
     SIG_KILL = 9,
-    SIG_BLOCK_ALL = 2, /* SIG_SETMASK */
     PATH_ROOM = SG_CGROUP_PATH_MAX + 16,
 };
 
@@ -91,9 +90,7 @@ void sg_sweeper_child(void *sweeper)
 {
     struct sg_sweeper *s = sweeper;
     const int pipe_fd = s->pipe_fd, lock_fd = s->lock_fd;
-    const uint64_t all = ~(uint64_t)0;
     char byte;
-    (void)sg_raw(SYS_rt_sigprocmask, SIG_BLOCK_ALL, &all, 0, sizeof all);
     (void)sg_raw(SYS_setpgid, 0, 0);
     if (s->makes_net)
         sg_net_announce_raw(&s->net, sg_net_make_raw() < 0 ? SG_NET_FAILED : SG_NET_READY);

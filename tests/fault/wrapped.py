@@ -17,7 +17,8 @@ HARMLESS = """
 # Release and questions about oneself: the kernel does not refuse them. Waits are left alone because
 # the number of their calls is a matter of luck.
 NEVER_REFUSED = """
-    clock_gettime close closedir free getegid geteuid getpid kill munmap nanosleep umask waitpid
+    clock_gettime close closedir free getegid geteuid getpid kill munmap nanosleep
+    sigfillset sigprocmask umask waitpid
 """
 # Parts of the libraries that no cell is made of: doctor tries calls in order to see them fail.
 ELSEWHERE = ("probe",)

@@ -157,7 +157,7 @@ def test_a_fork_bomb_ends_at_its_deadline_and_leaves_nothing(root):
 
 
 def test_the_smallest_limits_still_run_something(root):
-    done = root.sandglass("run", "--memory", "4m", "--disk", "1m", "--pids", "2", "--open-files", "8",
+    done = root.sandglass("run", "--memory", "4m", "--disk", "1m", "--pids", "2", "--open-files", "16",
                           "--cpus", "0.05", "--", "/bin/true")
     assert done.returncode == 0, done.stderr
 

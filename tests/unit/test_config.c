@@ -127,7 +127,7 @@ static void an_impossible_limit_is_refused_with_its_range(void **state)
         { "disk", "1k", "'1k' is not a size from 1m to 1024t, like 512m" },
         { "timeout", "366d", "'366d' is not a time from 0 to 365d, like 90s or 5m" },
         { "timeout", "soon", "'soon' is not a time from 0 to 365d, like 90s or 5m" },
-        { "open-files", "7", "'7' is not a whole number from 8 to 1048576" },
+        { "open-files", "15", "'15' is not a whole number from 16 to 1048576" },
         { "net", "wifi", "'wifi' is not one of none, filtered, open" },
         { "workdir", "here", "'here' is not an absolute path" },
         { "hostname", "-x", "'-x' is not a host name (1 to 64 of a-z, 0-9, - and .)" },
