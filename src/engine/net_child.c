@@ -12,7 +12,7 @@
 #include "sys/raw.h"
 #include "base/banned.h"
 
-enum { PATIENCE_S = 10, E_IO = 5 };
+enum { PATIENCE_S = 10 };
 
 static long loopback_up(void)
 {
@@ -47,8 +47,9 @@ long sg_net_make_raw(void)
     return loopback_up();
 }
 
-void sg_net_announce_raw(uint32_t *word, uint32_t state)
+void sg_net_announce_raw(uint32_t *word, long made)
 {
+    const uint32_t state = made < 0 ? SG_NET_FAILED + (uint32_t)-made : SG_NET_READY;
     __atomic_store_n(word, state, __ATOMIC_RELEASE);
     (void)sg_raw(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
@@ -59,5 +60,6 @@ long sg_net_await_raw(uint32_t *word)
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == SG_NET_PENDING)
         if (sg_raw(SYS_futex, word, FUTEX_WAIT_PRIVATE, SG_NET_PENDING, &patience, 0, 0) == -110)
             return -110; /* ETIMEDOUT */
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == SG_NET_READY ? 0 : -E_IO;
+    const uint32_t state = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    return state == SG_NET_READY ? 0 : -(long)(state - SG_NET_FAILED);
 }

@@ -93,7 +93,7 @@ void sg_sweeper_child(void *sweeper)
     char byte;
     (void)sg_raw(SYS_setpgid, 0, 0);
     if (s->makes_net)
-        sg_net_announce_raw(&s->net, sg_net_make_raw() < 0 ? SG_NET_FAILED : SG_NET_READY);
+        sg_net_announce_raw(&s->net, sg_net_make_raw());
     (void)sg_raw(SYS_prctl, PR_SET_NAME, "sandglass-sweep", 0, 0, 0);
     keep_only(pipe_fd, lock_fd);
     while (sg_raw(SYS_read, pipe_fd, &byte, 1) > 0)
