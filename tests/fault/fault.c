@@ -69,8 +69,29 @@ static bool cannot_fail(long nr, long flags)
     }
 }
 
+/* What a descriptor is, for the report. */
+static const char *name_of(long fd, char *room, long cap)
+{
+    char path[] = "/proc/self/fd/??????";
+    unsigned n = sizeof "/proc/self/fd/" - 1;
+    for (long unit = 10000; unit > 0; unit /= 10)
+        if (fd >= unit || unit == 1)
+            path[n++] = (char)('0' + fd / unit % 10);
+    path[n] = '\0';
+    const long got = sg_raw(SYS_readlink, path, room, cap - 1);
+    room[got > 0 ? got : 0] = '\0';
+    return room;
+}
+
 long fault_raw(long nr, long a, long b, long c)
 {
-    const char *path = nr == SYS_openat ? (const char *)(uintptr_t)b : 0;
-    return cannot_fail(nr, c) ? 0 : -fault_call("raw", nr, a, path);
+    char room[72];
+    const char *detail = 0;
+    if (cannot_fail(nr, c))
+        return 0;
+    if (nr == SYS_openat)
+        detail = (const char *)(uintptr_t)b;
+    else if (nr == SYS_write)
+        detail = name_of(a, room, sizeof room);
+    return -fault_call("raw", nr, a, detail);
 }

@@ -80,13 +80,12 @@ static const struct tolerated {
     { "openat64", "pids.", ANY, ANY, .why = "the result says unknown" },
     { "openat64", "memory.", ANY, ANY, .why = "the result says unknown" },
     { "setsockopt", NULL, ANY, ANY, .why = "a smaller buffer does, too" },
-    { "raw", "ip_unprivileged_port_start", SYS_openat, ANY, .why = "ports from 1024 are left" },
+    { "raw", "ip_unprivileged_port_start", ANY, ANY, .why = "ports from 1024 are left" },
     { "raw", NULL, SYS_prctl, PR_SET_PDEATHSIG, .why = "the holder ends by its patience" },
     { "raw", NULL, SYS_statx, ANY, true, .why = "two places that cannot be seen are not the same" },
     { "realloc", NULL, ANY, ANY, true, .why = "a buffer knows that it is full, not why" },
-    { "raw", NULL, SYS_rt_sigprocmask, ANY, .is_sweepers = true, .why = "its session is its own" },
     { "raw", NULL, SYS_read, ANY, .is_sweepers = true, .why = "then it sweeps at once" },
-    { "raw", NULL, SYS_setsid, ANY, .is_sweepers = true, .why = "it ignores most signals" },
+    { "raw", NULL, SYS_setpgid, ANY, .is_sweepers = true, .why = "it hears no signal anyway" },
     { "raw", NULL, SYS_prctl, PR_SET_NAME, .is_sweepers = true, .why = "a name for people" },
 };
 
