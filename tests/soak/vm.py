@@ -29,13 +29,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 WORK = ROOT / "build-soak"
 GUEST = ROOT / "tests" / "soak" / "guest"
-PREFIX = "/opt/sandglass"  # of our build, inside
-PACKAGES = "python3,python3-pytest,python3-pytest-timeout,kmod"
+# target of the build: where it goes in the payload, which is /opt inside
+PROGRAMS = {"src/cli/sandglass": "bin", "tests/fault/fault": "bin",
+            "src/unpack/sandglass-unpack": "libexec/sandglass"}
+PACKAGES = "gcc,kmod,libarchive13,libc6-dev,python3,python3-pytest,python3-pytest-timeout"
 EXCLUDE = ["path-exclude=/usr/share/doc/*", "path-exclude=/usr/share/man/*",
            "path-exclude=/usr/share/locale/*"]
 ROOT_SIZE, PAYLOAD_SIZE = "800M", "128M"
 MEMORY_MB = 1536
-BOOT_SECONDS = 600
+# what runs inside, from tests/: (suites, seconds)
+LIMITS = (["soak/guest", "security/test_resources.py", "security/test_layers.py"], 600)
+ATTACKS = (["security/test_files.py", "security/test_kernel.py", "security/test_reach.py"], 2400)
 POLITE = ["nice", "-n", "10"]
 
 
@@ -121,19 +125,23 @@ def root_image(kernel_dir):
     return image
 
 
-def payload_image():
-    """Our program and the tests, as they are now."""
+def payload_image(suites):
+    """Our programs and the tests, as they are now, and which of these to run."""
     build = WORK / "build"
     if not (build / "build.ninja").exists():
-        run("meson", "setup", "--werror", "-Dtests=disabled", f"--prefix={PREFIX}", build, ROOT)
-    run("ninja", "--quiet", "-C", build)
+        run("meson", "setup", "--werror", "-Dtests=enabled", build, ROOT)
+    run("ninja", "--quiet", "-C", build, *PROGRAMS)
     image = WORK / "payload.img"
     with tempfile.TemporaryDirectory(dir=WORK) as fresh:
-        run("meson", "install", "-C", build, "--no-rebuild", "--quiet",
-            env={**os.environ, "DESTDIR": fresh})
-        folder = pathlib.Path(fresh, "opt")
-        shutil.copytree(ROOT / "tests", folder / "tests",
-                        ignore=shutil.ignore_patterns("__pycache__", "fuzz", "unit", "property"))
+        folder = pathlib.Path(fresh)
+        folder.chmod(0o755)  # ordinary users go through it
+        for program, place in PROGRAMS.items():
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            shutil.copy(build / program, folder / place)
+        (folder / "suites").write_text(" ".join(suites) + "\n")
+        for part in ("src", "tests"):
+            shutil.copytree(ROOT / part, folder / part,
+                            ignore=shutil.ignore_patterns("__pycache__", "fuzz", "unit", "property"))
         make_image(image, folder, PAYLOAD_SIZE)
     return image
 
@@ -152,7 +160,11 @@ def command_line(kernel_dir, root, payload):
             "-serial", f"file:{WORK / 'console.log'}", "-serial", "stdio", "-monitor", "none"]
 
 
-def parse(lines, show):
+def show(line):
+    print(line, flush=True)
+
+
+def parse(lines):
     """(name, outcome, why) for every TAP line; a missing plan at the end is a failure, too."""
     results, said, is_whole = [], [], False
     for line in lines:
@@ -173,17 +185,18 @@ def parse(lines, show):
     return results
 
 
-def boot(show=lambda line: print(line, flush=True)):
-    """Boots, runs the list inside, returns its results."""
+def boot(suites, seconds):
+    """Boots, runs the suites inside, returns their results."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # not without our child
     WORK.mkdir(exist_ok=True)
     kernel_dir = kernel()
-    root, payload = root_image(kernel_dir), payload_image()
+    root, payload = root_image(kernel_dir), payload_image(suites)
     machine = subprocess.Popen(command_line(kernel_dir, root, payload), stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, text=True, errors="replace")
-    deadline = threading.Timer(BOOT_SECONDS, machine.send_signal, [signal.SIGKILL])
+    deadline = threading.Timer(seconds, machine.send_signal, [signal.SIGKILL])
     deadline.start()
     try:
-        results = parse(machine.stdout, show)
+        results = parse(machine.stdout)
     finally:
         deadline.cancel()
         machine.kill()
@@ -192,17 +205,3 @@ def boot(show=lambda line: print(line, flush=True)):
         tail = (WORK / "console.log").read_text(errors="replace").splitlines()[-20:]
         print("\n".join(f"# console: {line}" for line in tail))
     return results
-
-
-def main():
-    try:
-        results = boot()
-    except Failed as e:
-        sys.exit(f"tests/soak/vm.py: {e}")
-    counts = [sum(r[1] == outcome for r in results) for outcome in ("passed", "failed", "skipped")]
-    print("{} passed, {} failed, {} skipped".format(*counts))
-    sys.exit(1 if counts[1] else 0)
-
-
-if __name__ == "__main__":
-    main()
