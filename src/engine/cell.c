@@ -150,6 +150,7 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "take a descriptor of our own process");
     }
     c->plan.child_tid = 1;
+    plan_start(&c->plan, c->self_fd, c->makes_net); /* or it would wait for a parent that died */
     const int birth = sg_cgroup_birth_fd(&c->cgroup);
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | CLONE_NEWNS |
@@ -167,7 +168,6 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "make the namespaces");
     }
     c->pid = (pid_t)pid;
-    plan_start(&c->plan, c->self_fd, c->makes_net);
     return 0;
 }
 
