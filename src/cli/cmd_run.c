@@ -259,6 +259,8 @@ static int print_json(struct job *j, const struct sg_run_result *res)
     sg_json_bool(&o, res->is_disk_full);
     sg_json_key(&o, "output_truncated");
     sg_json_bool(&o, res->is_output_cut);
+    sg_json_key(&o, "copy_out_error");
+    sg_json_str(&o, res->copy_failure.kind == SG_OK ? NULL : res->copy_failure.msg);
     put_notes(&o, j, res);
     sg_json_key(&o, "stdout");
     sg_json_text(&o, (struct sg_str) { (const char *)j->out.p, j->out.n });
@@ -321,9 +323,14 @@ static int run(struct sg_cli *cli, char *const *argv, bool wants_tty)
         sg_run(cell, &j->run, &result, &is_command, &err) < 0)
         return fail(j, cell, is_command, &err);
     tell(j, &result);
+    int code = sg_run_exit_code(&result);
+    if (result.copy_failure.kind != SG_OK && code == 0)
+        code = SG_EXIT_NOT_STARTED;
+    if (result.copy_failure.kind != SG_OK && !cli->config.json) /* else it is part of the result */
+        (void)sg_cli_fail_run(cli, &result.copy_failure);
     if (cli->config.json && print_json(j, &result) != 0)
         return SG_EXIT_FAILED;
-    return sg_run_exit_code(&result); /* what is left is the kernel's and the sweeper's to free */
+    return code; /* what is left is the kernel's and the sweeper's to free */
 }
 
 int sg_cmd_run(struct sg_cli *cli)

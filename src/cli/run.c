@@ -380,9 +380,9 @@ static int finish(struct running *r, bool *ret_is_command, struct sg_err *err)
         *ret_is_command = err->sys == ENOENT || err->sys == EACCES || err->sys == ENOEXEC;
         return -1;
     }
-    if (s->copy_out && s->copy_out->n > 0)
-        return sg_copy_out_all(&r->client, s->cell.is_rootless ? "" : s->user, s->workdir,
-                               s->copy_out, r->result.report.disk_bytes, err);
+    if (s->copy_out && s->copy_out->n > 0) /* the command's own result is told all the same */
+        (void)sg_copy_out_all(&r->client, s->cell.is_rootless ? "" : s->user, s->workdir,
+                              s->copy_out, r->result.report.disk_bytes, &r->result.copy_failure);
     return 0;
 }
 

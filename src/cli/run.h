@@ -35,6 +35,7 @@ struct sg_run_result {
     uint64_t wall_ns, cpu_ns, output_bytes;
     bool is_disk_full, is_output_cut;
     struct sg_cell_report report;
+    struct sg_err copy_failure; /* kind SG_OK: all that was to be copied out was */
 };
 
 /* `cell` is of sg_run_begin(); NULL: one is begun here, and freed at the end. Fails (-1) when the
