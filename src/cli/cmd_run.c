@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -11,6 +12,7 @@
 #include "base/parse.h"
 #include "cli/out.h"
 #include "cli/run.h"
+#include "cli/run_report.h"
 #include "cli/term.h"
 #include "config/mapping.h"
 #include "base/banned.h"
@@ -142,7 +144,16 @@ static int begin(struct job *j, struct sg_cell **ret, struct sg_err *err)
     return 0;
 }
 
-static int prepare(struct job *j, bool wants_tty, struct sg_err *err)
+/* Nobody can give more than they have; the result says so. */
+static uint64_t open_files(uint64_t wanted)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_max == RLIM_INFINITY || l.rlim_max >= wanted)
+        return wanted;
+    return l.rlim_max;
+}
+
+static int prepare(struct job *j, struct sg_err *err)
 {
     const struct sg_config *cfg = &j->cli->config;
     struct sg_run_spec *r = &j->run;
@@ -157,7 +168,7 @@ static int prepare(struct job *j, bool wants_tty, struct sg_err *err)
                                         .cpu_milli = cfg->cpu_milli,
                                         .pids = cfg->pids,
                                         .disk_bytes = cfg->disk_bytes,
-                                        .open_files = cfg->open_files };
+                                        .open_files = open_files(cfg->open_files) };
     r->user = *cfg->user ? cfg->user : j->template.user;
     if (one_id(r->user, &cell->owner_id, err) < 0 && cell->is_rootless)
         return -1;
@@ -169,7 +180,7 @@ static int prepare(struct job *j, bool wants_tty, struct sg_err *err)
     r->out_fd = STDOUT_FILENO;
     r->err_fd = STDERR_FILENO;
     const bool is_terminal = sg_term_is_tty(STDIN_FILENO) && sg_term_is_tty(STDOUT_FILENO);
-    r->has_tty = cfg->tty == SG_TTY_ON || (cfg->tty == SG_TTY_AUTO && (is_terminal || wants_tty));
+    r->has_tty = cfg->tty == SG_TTY_ON || (cfg->tty == SG_TTY_AUTO && is_terminal);
     if (r->has_tty)
         r->output_bytes = 0; /* a person reads along, and ends it when it is enough */
     if (cfg->json) {
@@ -180,120 +191,6 @@ static int prepare(struct job *j, bool wants_tty, struct sg_err *err)
             r->output_bytes = CAPTURE_BYTES;
     }
     return collect_env(j, err);
-}
-
-/* ---- result to words ---- */
-
-static void put_or_null(struct sg_json *out, const char *key, uint64_t value, uint64_t divisor)
-{
-    sg_json_key(out, key);
-    if (value == SG_UNKNOWN)
-        sg_json_null(out);
-    else
-        sg_json_u64(out, value / divisor);
-}
-
-static void put_notes(struct sg_json *out, const struct job *j, const struct sg_run_result *res)
-{
-    static const char *const instead[SG_CTRL_COUNT] = {
-        "memory: no cgroup to be had here; RLIMIT_DATA per process instead",
-        "cpu: no cgroup to be had here; not limited",
-        "pids: no cgroup to be had here; RLIMIT_NPROC instead",
-    };
-    sg_json_key(out, "not_enforced");
-    sg_json_open(out, '[');
-    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
-        if (res->report.missing & 1u << i)
-            sg_json_str(out, instead[i]);
-    if (res->report.disk_bytes < j->cli->config.disk_bytes)
-        sg_json_str(out, "disk: the writable layer lives in memory; at most three quarters of it");
-    if (!(res->report.missing & 1u << SG_CTRL_MEMORY) && !res->report.is_swap_counted)
-        sg_json_str(out, "swap: this kernel does not account for it");
-    if (j->run.cell.is_rootless)
-        sg_json_str(out, "ids: one id inside, no change of user (rootless)");
-    sg_json_close(out, ']');
-}
-
-static const char *limit_of(const struct sg_run_result *res)
-{
-    switch (res->ending) {
-    case SG_END_TIMEOUT:
-        return "timeout";
-    case SG_END_MEMORY:
-        return "memory";
-    case SG_END_OUTPUT:
-        return "output";
-    case SG_END_EXIT:
-    case SG_END_SIGNAL:
-    case SG_END_LOST:
-        break;
-    }
-    return NULL;
-}
-
-static int print_json(struct job *j, const struct sg_run_result *res)
-{
-    const struct sg_usage *u = &res->report.usage;
-    sg_auto_buf text;
-    sg_buf_init(&text, 4 * (size_t)CAPTURE_BYTES);
-    struct sg_json o;
-    sg_json_init(&o, &text);
-    sg_json_open(&o, '{');
-    sg_json_key(&o, "exit_code");
-    sg_json_i64(&o, sg_run_exit_code(res));
-    sg_json_key(&o, "ended_by");
-    sg_json_str(&o, sg_ending_name(res->ending));
-    sg_json_key(&o, "limit");
-    sg_json_str(&o, limit_of(res));
-    put_or_null(&o, "signal", res->signal ? res->signal : SG_UNKNOWN, 1);
-    put_or_null(&o, "wall_ms", res->wall_ns, 1000000);
-    put_or_null(&o, "cpu_ms", res->cpu_ns, 1000000);
-    put_or_null(&o, "memory_peak_bytes", u->mem_peak_bytes, 1);
-    put_or_null(&o, "pids_peak", u->pids_peak, 1);
-    put_or_null(&o, "disk_used_bytes", res->report.disk_used_bytes, 1);
-    put_or_null(&o, "disk_limit_bytes", res->report.disk_bytes, 1);
-    put_or_null(&o, "output_bytes", res->output_bytes, 1);
-    put_or_null(&o, "oom_kills", u->oom_kills, 1);
-    put_or_null(&o, "pids_refused", u->pids_refused, 1);
-    sg_json_key(&o, "disk_full");
-    sg_json_bool(&o, res->is_disk_full);
-    sg_json_key(&o, "output_truncated");
-    sg_json_bool(&o, res->is_output_cut);
-    sg_json_key(&o, "copy_out_error");
-    sg_json_str(&o, res->copy_failure.kind == SG_OK ? NULL : res->copy_failure.msg);
-    put_notes(&o, j, res);
-    sg_json_key(&o, "stdout");
-    sg_json_text(&o, (struct sg_str) { (const char *)j->out.p, j->out.n });
-    sg_json_key(&o, "stderr");
-    sg_json_text(&o, (struct sg_str) { (const char *)j->err.p, j->err.n });
-    sg_json_close(&o, '}');
-    sg_buf_add_str(&text, "\n");
-    return sg_cli_print(&text);
-}
-
-static void tell(struct job *j, const struct sg_run_result *res)
-{
-    const struct sg_config *cfg = &j->cli->config;
-    const uint64_t mib = 1 << 20;
-    if (res->ending == SG_END_TIMEOUT)
-        sg_cli_note(j->cli, "ended at its deadline of %" PRIu64 " ms; --timeout sets it",
-                    cfg->timeout_ms);
-    if (res->ending == SG_END_MEMORY)
-        sg_cli_note(j->cli, "out of memory at %" PRIu64 " MiB; --memory sets the limit",
-                    cfg->memory_bytes / mib);
-    if (res->ending == SG_END_OUTPUT)
-        sg_cli_note(j->cli, "ended after %" PRIu64 " bytes of output; --output-limit sets it",
-                    cfg->output_bytes);
-    if (res->ending == SG_END_LOST)
-        sg_cli_note(j->cli, "the sandbox ended unexpectedly");
-    if (res->is_disk_full)
-        sg_cli_note(j->cli,
-                    "the disk of the sandbox is full (%" PRIu64 " MiB); --disk sets it, up "
-                    "to three quarters of --memory",
-                    res->report.disk_bytes / mib);
-    if (res->report.usage.pids_refused)
-        sg_cli_note(j->cli, "%" PRIu64 " times no new process was allowed; --pids sets the limit",
-                    res->report.usage.pids_refused);
 }
 
 /* A failure takes its time and leaves nothing, whatever became of the sweeper. */
@@ -307,7 +204,7 @@ static int fail(const struct job *j, struct sg_cell *cell, bool is_command,
     return code;
 }
 
-static int run(struct sg_cli *cli, char *const *argv, bool wants_tty)
+static int run(struct sg_cli *cli, char *const *argv)
 {
     struct job *j = sg_new(struct job);
     struct sg_err err = { 0 };
@@ -319,28 +216,30 @@ static int run(struct sg_cli *cli, char *const *argv, bool wants_tty)
     sg_buf_init(&j->out, CAPTURE_BYTES);
     sg_buf_init(&j->err, CAPTURE_BYTES);
     struct sg_cell *cell = NULL;
-    if (begin(j, &cell, &err) < 0 || prepare(j, wants_tty, &err) < 0 ||
+    if (begin(j, &cell, &err) < 0 || prepare(j, &err) < 0 ||
         sg_run(cell, &j->run, &result, &is_command, &err) < 0)
         return fail(j, cell, is_command, &err);
-    tell(j, &result);
+    sg_run_tell(cli, &j->run, &result);
     int code = sg_run_exit_code(&result);
-    if (result.copy_failure.kind != SG_OK && code == 0)
-        code = SG_EXIT_NOT_STARTED;
+    if ((result.copy_failure.kind != SG_OK || result.output_lost_sys) && code == 0)
+        code = SG_EXIT_FAILED;
     if (result.copy_failure.kind != SG_OK && !cli->config.json) /* else it is part of the result */
         (void)sg_cli_fail_run(cli, &result.copy_failure);
-    if (cli->config.json && print_json(j, &result) != 0)
+    if (cli->config.json && sg_run_print_json(cli, &j->run, &result, code) != 0)
         return SG_EXIT_FAILED;
     return code; /* what is left is the kernel's and the sweeper's to free */
 }
 
 int sg_cmd_run(struct sg_cli *cli)
 {
-    return run(cli, cli->args, false);
+    return run(cli, cli->args);
 }
 
 int sg_cmd_shell(struct sg_cli *cli)
 {
     static char login_shell[] = "exec \"${SHELL:-/bin/sh}\" -l", sh[] = "/bin/sh", dash_c[] = "-c";
     static char *const argv[] = { sh, dash_c, login_shell, NULL };
-    return run(cli, argv, true);
+    if (!sg_run_was_asked_for(cli, "timeout"))
+        cli->config.timeout_ms = 0; /* a person ends it */
+    return run(cli, argv);
 }

@@ -13,7 +13,7 @@
 #include "image/store.h"
 #include "base/banned.h"
 
-enum { MAX_TEMPLATES = 4096, LIST_BYTES = 4 << 20 };
+enum { MAX_TEMPLATES = 4096, LIST_BYTES = 4 << 20, MIB = 1 << 20 };
 
 struct names {
     char *v[MAX_TEMPLATES]; /* owned */
@@ -45,7 +45,7 @@ static int collect(const char *state_dir, struct names *ret, struct sg_err *err)
     }
     struct sg_err not_a_name;
     for (struct dirent *d; (d = readdir(dir)) && ret->n < MAX_TEMPLATES;)
-        if (sg_template_check_name(d->d_name, &not_a_name) == 0)
+        if (d->d_type != DT_REG && sg_template_check_name(d->d_name, &not_a_name) == 0)
             ret->v[ret->n++] = sg_strdup(d->d_name);
     qsort(ret->v + 1, ret->n - 1, sizeof ret->v[0], by_name);
     return 0;
@@ -76,7 +76,7 @@ static void put_row(struct sg_buf *out, const struct sg_template *t)
     sg_buf_addf(out, "%-20s %-10s %-10s %-5s ", t->name, t->origin ? t->origin : "-", t->user,
                 t->grants_sudo ? "yes" : "no");
     if (t->bytes)
-        sg_buf_addf(out, "%llu MB\n", (unsigned long long)((t->bytes + 999999) / 1000000));
+        sg_buf_addf(out, "%llu MiB\n", (unsigned long long)((t->bytes + MIB - 1) / MIB));
     else
         sg_buf_add_str(out, "-\n");
 }
@@ -145,27 +145,41 @@ static int remove_template(const char *state_dir, const char *name, struct sg_er
     return sg_store_remove(store, name, err);
 }
 
-int sg_cmd_template_rm(struct sg_cli *cli)
+static int print_removed(const struct sg_cli *cli, char *const *names, int count)
 {
-    struct sg_err err;
-    for (int i = 0; i < cli->arg_count; i++)
-        if (remove_template(cli->config.state_dir, cli->args[i], &err) < 0)
-            return sg_cli_fail(cli, &err);
     sg_auto_buf out;
     sg_buf_init(&out, LIST_BYTES);
     struct sg_json j;
     sg_json_init(&j, &out);
     if (cli->config.json)
         sg_json_open(&j, '[');
-    for (int i = 0; i < cli->arg_count; i++) {
+    for (int i = 0; i < count; i++) {
         if (cli->config.json)
-            sg_json_str(&j, cli->args[i]);
+            sg_json_str(&j, names[i]);
         else
-            sg_buf_addf(&out, "%s\n", cli->args[i]);
+            sg_buf_addf(&out, "%s\n", names[i]);
     }
     if (cli->config.json) {
         sg_json_close(&j, ']');
         sg_buf_add_str(&out, "\n");
     }
     return sg_cli_print(&out);
+}
+
+/* One that cannot be removed does not keep the others: each failure is told, the last one decides
+ * the status. With --json one object is all there is room for: the failure, if there was one. */
+int sg_cmd_template_rm(struct sg_cli *cli)
+{
+    int failed = SG_EXIT_OK, removed = 0;
+    for (int i = 0; i < cli->arg_count; i++) {
+        struct sg_err err;
+        if (remove_template(cli->config.state_dir, cli->args[i], &err) == 0)
+            cli->args[removed++] = cli->args[i];
+        else
+            failed = sg_cli_fail(cli, &err);
+    }
+    if (failed != SG_EXIT_OK && cli->config.json)
+        return failed;
+    int printed = print_removed(cli, cli->args, removed);
+    return failed != SG_EXIT_OK ? failed : printed;
 }

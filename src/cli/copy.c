@@ -22,6 +22,7 @@ struct copy {
     struct sg_client *client;
     const char *user;
     unsigned depth;
+    uint64_t skipped;        /* C3 */
     uint64_t left;           /* C4: bytes that may still be written */
     struct sg_packet packet; /* the last answer; each level that walks has its own */
 };
@@ -67,6 +68,12 @@ static int copy_bytes(struct copy *c, int from, int to, const char *what, struct
         if (n > 0 && spend(c, (uint64_t)n, what, err) < 0)
             return -1;
     }
+}
+
+static int skip(struct copy *c)
+{
+    c->skipped++;
+    return 0;
 }
 
 /* ---- questions ---- */
@@ -142,14 +149,14 @@ static int copy_in(struct copy *c, int dir_fd, const char *name, const char *tar
     int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (c->depth ? O_NOFOLLOW : 0);
     sg_auto_fd fd = openat(dir_fd, name, flags);
     if (fd < 0 && c->depth && (errno == ELOOP || errno == ENXIO))
-        return 0; /* a link or a socket inside the tree */
+        return skip(c); /* a link or a socket inside the tree */
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
         return sg_fail_sys(err, "open %s", sg_quote(name).s);
     if (S_ISDIR(st.st_mode))
         return copy_in_dir(c, fd, target, err);
     if (!S_ISREG(st.st_mode))
-        return c->depth ? 0 : sg_fail(err, SG_INVALID, "%s is not a file", sg_quote(name).s);
+        return c->depth ? skip(c) : sg_fail(err, SG_INVALID, "%s is not a file", sg_quote(name).s);
     sg_auto_fd to = ask_open(c, target, O_WRONLY | O_CREAT | O_TRUNC, st.st_mode & 0777, err);
     return to < 0 ? -1 : copy_bytes(c, fd, to, name, err);
 }
@@ -208,8 +215,10 @@ static int copy_out_entries(struct copy *c, const char *source, int dir_fd, stru
         struct sg_entry e;
         bool is_bad;
         while (sg_entry_next(&list, &e, &is_bad)) {
-            if (!S_ISREG(e.mode) && !S_ISDIR(e.mode))
-                continue; /* C3 */
+            if (!S_ISREG(e.mode) && !S_ISDIR(e.mode)) {
+                (void)skip(c);
+                continue;
+            }
             sg_auto_free char *below = join(source, e.name.p);
             if (copy_out_tree(c, below, dir_fd, e.name.p, err) < 0)
                 return -1;
@@ -274,7 +283,7 @@ static char *inside_path(const char *workdir, struct sg_str path)
 }
 
 int sg_copy_in_all(struct sg_client *client, const char *user, const char *workdir,
-                   const struct sg_strlist *list, struct sg_err *err)
+                   const struct sg_strlist *list, uint64_t *skipped, struct sg_err *err)
 {
     struct copy c = { .client = client, .user = user, .left = UINT64_MAX };
     sg_packet_init(&c.packet);
@@ -292,11 +301,13 @@ int sg_copy_in_all(struct sg_client *client, const char *user, const char *workd
             sg_wrap(err, "copy %s in", sg_quote(source).s);
     }
     sg_packet_done(&c.packet);
+    *skipped += c.skipped;
     return ret;
 }
 
 int sg_copy_out_all(struct sg_client *client, const char *user, const char *workdir,
-                    const struct sg_strlist *list, uint64_t disk_bytes, struct sg_err *err)
+                    const struct sg_strlist *list, uint64_t disk_bytes, uint64_t *skipped,
+                    struct sg_err *err)
 {
     /* Each entry costs as much as an inode of the cell's disk does: together at most twice. */
     struct copy c = { .client = client, .user = user, .left = 2 * disk_bytes + (1u << 20) };
@@ -314,5 +325,6 @@ int sg_copy_out_all(struct sg_client *client, const char *user, const char *work
             sg_wrap(err, "copy %s out", sg_quote(source).s);
     }
     sg_packet_done(&c.packet);
+    *skipped += c.skipped;
     return ret;
 }

@@ -3,6 +3,7 @@
  *
  * Four steps: find the command, scan its flags, gather its settings, call it. The way to
  * `sandglass run` is kept short: no locale, no stdio, one open a settings file. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -159,8 +160,18 @@ static int run_command(const struct sg_command *command, int argc, char **argv, 
     return code;
 }
 
+/* A descriptor that we open must never be taken for our input or output: what a command writes
+ * would go there. Whoever closed one of the three gets /dev/null for it. */
+static void fill_stdio(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", O_RDWR); /* the lowest free number is this one */
+}
+
 int main(int argc, char **argv)
 {
+    fill_stdio();
     struct sg_cli cli = { .config = { .json = asks_for_json(argc, argv) } };
     const char *first = argc > 1 ? argv[1] : "--help";
     const char *second = argc > 2 ? argv[2] : NULL;

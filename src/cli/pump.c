@@ -78,6 +78,8 @@ static void drain(struct sg_pump *p)
         if (put < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (put < 0) { /* nobody reads any more: the command is told by its own write */
+            if (errno != EPIPE)
+                p->lost_sys = errno;
             shut(p);
             return;
         }

@@ -19,6 +19,7 @@ struct sg_pump {
     uint8_t *data;           /* owned: read, not yet written */
     size_t at, n;
     uint64_t moved;
+    int lost_sys; /* errno of a write that lost bytes; 0: none. A reader that left is no loss */
 };
 
 void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd);

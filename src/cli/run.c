@@ -146,7 +146,8 @@ static int start(struct running *r, struct sg_err *err)
     if (!has_copies)
         return 0;
     const char *user = s->cell.is_rootless ? "" : s->user;
-    if (sg_copy_in_all(&r->client, user, s->workdir, s->copy_in, err) < 0)
+    if (sg_copy_in_all(&r->client, user, s->workdir, s->copy_in, &r->result.copies_skipped, err) <
+        0)
         return -1;
     r->started_ns = sg_now_ns(); /* the command's own time starts with it */
     return spawn(r, err);
@@ -341,6 +342,8 @@ static void settle_result(struct running *r)
     struct sg_run_result *res = &r->result;
     res->wall_ns = sg_now_ns() - r->started_ns;
     res->output_bytes = output_moved(r);
+    res->output_lost_sys =
+        r->pumps[PUMP_OUT].lost_sys ? r->pumps[PUMP_OUT].lost_sys : r->pumps[PUMP_ERR].lost_sys;
     if (sg_cell_report(r->cell, &res->report, NULL) < 0)
         return;
     const struct sg_usage *u = &res->report.usage;
@@ -377,12 +380,14 @@ static int finish(struct running *r, bool *ret_is_command, struct sg_err *err)
     const struct sg_run_spec *s = r->spec;
     if (r->failure.kind != SG_OK) {
         *err = r->failure;
-        *ret_is_command = err->sys == ENOENT || err->sys == EACCES || err->sys == ENOEXEC;
+        *ret_is_command = err->kind != SG_INVALID && /* that is the work directory's */
+                          (err->sys == ENOENT || err->sys == EACCES || err->sys == ENOEXEC);
         return -1;
     }
     if (s->copy_out && s->copy_out->n > 0) /* the command's own result is told all the same */
         (void)sg_copy_out_all(&r->client, s->cell.is_rootless ? "" : s->user, s->workdir,
-                              s->copy_out, r->result.report.disk_bytes, &r->result.copy_failure);
+                              s->copy_out, r->result.report.disk_bytes, &r->result.copies_skipped,
+                              &r->result.copy_failure);
     return 0;
 }
 

@@ -34,6 +34,8 @@ struct sg_run_result {
     unsigned code, signal;
     uint64_t wall_ns, cpu_ns, output_bytes;
     bool is_disk_full, is_output_cut;
+    int output_lost_sys;     /* errno of our own failed write of its output; 0: none */
+    uint64_t copies_skipped; /* links, pipes and devices that were not copied */
     struct sg_cell_report report;
     struct sg_err copy_failure; /* kind SG_OK: all that was to be copied out was */
 };

@@ -37,11 +37,13 @@ static unsigned outer_id(void)
 
 static void lock_path(bool is_root, char *ret_dir, size_t cap)
 {
-    const char *run = getenv("XDG_RUNTIME_DIR");
+    const char *run = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
     if (is_root)
         (void)snprintf(ret_dir, cap, "/run/sandglass");
     else if (run && *run == '/')
         (void)snprintf(ret_dir, cap, "%s/sandglass", run);
+    else if (home && *home == '/')
+        (void)snprintf(ret_dir, cap, "%s/.local/state/sandglass", home);
     else
         (void)snprintf(ret_dir, cap, "/tmp/sandglass-%u", outer_id());
 }

@@ -138,7 +138,10 @@ static int explain(const struct sg_spawn *s, struct sg_err *err)
                        : s->failed == SG_SPAWN_DIRECTORY ? s->cwd
                                                          : s->argv[0];
     errno = s->sys;
-    return sg_fail_sys(err, "%s %s", names[s->failed], sg_quote(what).s);
+    sg_fail_sys(err, "%s %s", names[s->failed], sg_quote(what).s);
+    if (s->failed == SG_SPAWN_DIRECTORY)
+        err->kind = SG_INVALID; /* not to be taken for a program that is missing */
+    return -1;
 }
 
 int sg_spawn_start(struct sg_spawn *s, struct sg_err *err)

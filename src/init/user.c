@@ -176,6 +176,17 @@ static void find_by_id(struct sg_users *u, uid_t uid, gid_t gid, bool has_gid, s
         user->groups[user->group_count++] = user->gid;
 }
 
+/* Root is root in a root filesystem without accounts, too. */
+static bool is_root(const char *who, struct sg_user *ret)
+{
+    if (strcmp(who, "root") != 0)
+        return false;
+    ret->uid = 0;
+    ret->gid = 0;
+    (void)snprintf(ret->name, sizeof ret->name, "root");
+    return true;
+}
+
 int sg_users_find(struct sg_users *u, const char *who, bool is_one_user, struct sg_user *ret,
                   struct sg_err *err)
 {
@@ -186,7 +197,8 @@ int sg_users_find(struct sg_users *u, const char *who, bool is_one_user, struct 
     if (!who[0] || parse_ids(who, &uid, &gid, &has_gid)) {
         find_by_id(u, uid, gid, has_gid, &user);
     } else {
-        if (!sg_passwd_find(content(&u->passwd), sg_str_of(who), NULL, &user))
+        if (!sg_passwd_find(content(&u->passwd), sg_str_of(who), NULL, &user) &&
+            !is_root(who, &user))
             return sg_fail(err, SG_NOT_FOUND, "no user %s", sg_quote(who).s);
         sg_group_collect(content(&u->group), &user);
     }
