@@ -237,8 +237,8 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
 {
     lift_switched_limits(&spec->limits);
     const struct sg_idmap map = spec->is_rootless
-                                    ? (struct sg_idmap) { spec->owner_id, 0, 1 }
-                                    : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS };
+                                    ? (struct sg_idmap) { spec->owner_id, 0, 1, spec->owner_id }
+                                    : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS, 0 };
     spec->limits.disk_bytes = disk_size(&spec->limits);
     if (sg_userns_init(&c->userns, &map, err) < 0 ||
         sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)

@@ -15,4 +15,4 @@ long sg_net_make_raw(void);
 /* The answer of one who makes it to one who waits for it: a futex word. */
 enum { SG_NET_PENDING, SG_NET_READY, SG_NET_FAILED /* plus the errno */ };
 void sg_net_announce_raw(uint32_t *word, long made); /* what sg_net_make_raw() returned */
-long sg_net_await_raw(uint32_t *word); /* 0, or -errno */
+long sg_net_await_raw(uint32_t *word);               /* 0, or -errno */

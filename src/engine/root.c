@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -16,6 +17,7 @@
 #include "base/str.h"
 #include "engine/root_internal.h"
 #include "engine/switches.h"
+#include "engine/userns.h"
 #include "sys/mnt.h"
 #include "sys/path.h"
 #include "base/banned.h"
@@ -188,6 +190,21 @@ static int make_target(struct sg_root *r, const struct sg_cell_spec *spec, size_
     return made < 0 ? -1 : 0;
 }
 
+/* A directory of somebody's own is, inside, the user's own: what is made there belongs to its owner
+ * outside. Not so for root's: a file made there, set-user-id and all, would be root's. A filesystem
+ * that cannot shift ids is bound as it is: less is possible then, not more. */
+static int lend(int mnt_fd, const struct stat *st, uint32_t owner, struct sg_err *err)
+{
+    struct sg_userns *u = sg_new(struct sg_userns);
+    const struct sg_idmap map = { st->st_uid, owner, 1, st->st_gid };
+    int ret = sg_userns_init(u, &map, err);
+    if (ret == 0)
+        ret = sg_mnt_idmap(mnt_fd, u->fd, err);
+    sg_userns_done(u);
+    free(u);
+    return ret;
+}
+
 static int add_bind(struct sg_root *r, const struct sg_cell_spec *spec, size_t index, int userns_fd,
                     uint32_t owner, struct sg_plan *plan, struct sg_err *err)
 {
@@ -204,9 +221,12 @@ static int add_bind(struct sg_root *r, const struct sg_cell_spec *spec, size_t i
                        sg_quote(b->source).s);
     bool is_ro = ((b->flags & SG_BIND_READ_ONLY) || spec->is_read_only) &&
                  !sg_switch_is_on(SG_SWITCH_NO_READ_ONLY);
+    const bool is_lent = !is_ro && !(b->flags & SG_BIND_IDMAP) && !spec->is_rootless &&
+                         st.st_uid != 0 && st.st_gid != 0;
     if (sg_mnt_attr(fd, INERT | (is_ro ? MOUNT_ATTR_RDONLY : 0), 0, err) < 0 ||
         ((b->flags & SG_BIND_IDMAP) && !spec->is_rootless &&
          sg_mnt_idmap(fd, userns_fd, err) < 0) ||
+        (is_lent && lend(fd, &st, owner, err) < 0 && err->kind != SG_UNSUPPORTED) ||
         make_target(r, spec, index, S_ISDIR(st.st_mode), owner, err) < 0)
         return sg_wrap(err, "bind %s to %s", sg_quote(b->source).s, sg_quote(b->target).s);
     sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = fd, .to_fd = r->root_fd,
@@ -285,6 +305,20 @@ static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const 
     return 0;
 }
 
+/* A name of its own is known inside, too: sudo, for one, asks. What the template's files cannot
+ * take is left: the name itself is set all the same. */
+static void add_host_name(const struct sg_root *r, const char *name)
+{
+    sg_auto_fd hosts =
+        sg_open_beneath(r->root_fd, "etc/hosts", O_WRONLY | O_APPEND | O_NONBLOCK, 0, NULL);
+    if (hosts >= 0)
+        (void)!dprintf(hosts, "127.0.1.1\t%s\n", name);
+    sg_auto_fd own =
+        sg_open_beneath(r->root_fd, "etc/hostname", O_WRONLY | O_TRUNC | O_NONBLOCK, 0, NULL);
+    if (own >= 0)
+        (void)!dprintf(own, "%s\n", name);
+}
+
 int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
                   int userns_fd, struct sg_plan *plan, struct sg_err *err)
 {
@@ -304,6 +338,8 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
     }
     if (add_workdir(r, spec, owner, plan, err) < 0)
         return -1;
+    if (strcmp(spec->hostname, SG_CELL_HOSTNAME) != 0)
+        add_host_name(r, spec->hostname);
     if (spec->is_read_only && sg_mnt_attr(r->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
         return -1;
     sg_plan_add(plan, (struct sg_step) { STEP_PIVOT, .fd = r->root_fd,

@@ -14,12 +14,15 @@ enum {
     SG_CELL_IDS = 65536, /* width of a cell's own uid and gid range */
 };
 
+#define SG_CELL_HOSTNAME "sandbox"
+
 enum sg_bind_flags {
     SG_BIND_READ_ONLY = 1,
     SG_BIND_IDMAP = 2, /* ids are stored as seen inside (0 to 65535): layers under construction */
 };
 
-/* A host file or directory, seen inside. Always nosuid and nodev. A missing target is made. */
+/* A host file or directory, seen inside. Always nosuid and nodev. A missing target is made. As
+ * root, what a writable bind of an ordinary user's directory holds belongs to owner_id inside. */
 struct sg_bind {
     const char *source; /* host path, opened with the caller's own rights */
     const char *target; /* absolute path inside */
@@ -41,7 +44,7 @@ struct sg_cell_spec {
     size_t bind_count;
     const char *hide[SG_CELL_MAX_HIDDEN]; /* absolute paths inside, covered by an empty directory */
     size_t hide_count;
-    const char *hostname;
+    const char *hostname; /* SG_CELL_HOSTNAME is in the templates' own files */
     struct sg_limits limits;
     bool is_read_only;   /* root and binds; /tmp and /dev/shm stay writable */
     bool grants_sudo;    /* template profile: setuid works inside, instead of no_new_privs */

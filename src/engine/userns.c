@@ -19,13 +19,15 @@
 
 static int write_maps(pid_t pid, const struct sg_idmap *map, struct sg_err *err)
 {
-    static const char *const files[] = { "uid_map", "gid_map" };
-    char text[48];
-    (void)snprintf(text, sizeof text, "%" PRIu32 " %" PRIu32 " %" PRIu32, map->inside, map->outside,
-                   map->count);
+    const struct {
+        const char *name;
+        uint32_t inside;
+    } files[] = { { "uid_map", map->inside }, { "gid_map", map->gid_inside } };
     for (size_t i = 0; i < SG_COUNT(files); i++) {
-        char path[64];
-        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i]);
+        char path[64], text[48];
+        (void)snprintf(text, sizeof text, "%" PRIu32 " %" PRIu32 " %" PRIu32, files[i].inside,
+                       map->outside, map->count);
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i].name);
         if (sg_file_write(AT_FDCWD, path, text, err) < 0)
             return sg_wrap(err, "map the ids of a user namespace");
     }

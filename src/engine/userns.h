@@ -13,6 +13,7 @@
 
 struct sg_idmap {
     uint32_t inside, outside, count;
+    uint32_t gid_inside; /* where gids start; `outside` and `count` are the same */
 };
 
 /* A user namespace in the making: it needs a process that is in it until it has a descriptor. */
