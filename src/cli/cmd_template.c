@@ -166,8 +166,8 @@ static int print_removed(const struct sg_cli *cli, char *const *names, int count
     return sg_cli_print(&out);
 }
 
-/* One that cannot be removed does not keep the others: each failure is told, the last one decides
- * the status. With --json one object is all there is room for: the failure, if there was one. */
+/* One that cannot be removed does not keep the others, and each failure is told; with --json, where
+ * one document is expected, the first of them is. */
 int sg_cmd_template_rm(struct sg_cli *cli)
 {
     int failed = SG_EXIT_OK, removed = 0;
@@ -175,7 +175,7 @@ int sg_cmd_template_rm(struct sg_cli *cli)
         struct sg_err err;
         if (remove_template(cli->config.state_dir, cli->args[i], &err) == 0)
             cli->args[removed++] = cli->args[i];
-        else
+        else if (failed == SG_EXIT_OK || !cli->config.json)
             failed = sg_cli_fail(cli, &err);
     }
     if (failed != SG_EXIT_OK && cli->config.json)

@@ -5,6 +5,7 @@
  * archive (cmd_template_import.c). Its working files live in a stage of the store, so they vanish
  * with it, at the latest when the next build sweeps. A build that is told to end (Ctrl-C) ends
  * mmdebstrap first and waits for it: it has mounts to undo. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +27,17 @@
 
 /* Descriptor of the child that keeps the stage locked for as long as it lives, even without us. */
 enum { CHILD_LOCK_FD = 9 };
-enum { TAIL_BYTES = 2048, MAX_PACKAGES_BYTES = 16384, MAX_ARGS = 2 * SG_RECIPE_MAX_ITEMS + 16 };
+enum { MAX_CAUSES = 4 };
+enum {
+    TAIL_BYTES = 2048,
+    KNOWN_BYTES = 1024,
+    MAX_PACKAGES_BYTES = 16384,
+    MAX_ARGS = 2 * SG_RECIPE_MAX_ITEMS + 16
+};
+
+/* From the program's directory: where it is installed, and in the build tree. */
+#define RECIPES_INSTALLED "../share/sandglass/recipes"
+#define RECIPES_BUILT     "../../templates"
 
 struct build {
     pid_t pid;
@@ -34,7 +45,8 @@ struct build {
     bool is_interrupted;
     char line[256]; /* of the log, so far */
     size_t line_bytes;
-    char error[200]; /* the last "E: " line */
+    char causes[MAX_CAUSES][160]; /* the first "E: " lines; the rest follows from them */
+    size_t cause_count;
 };
 
 static void build_done(struct build *b)
@@ -162,8 +174,11 @@ static void take_line(struct build *b, const char *name, struct sg_progress *p)
             *c = '?';
     if (sg_starts_with(b->line, "I: "))
         sg_progress_say(p, "%s: %s", name, b->line + 3);
-    if (sg_starts_with(b->line, "E: "))
-        (void)snprintf(b->error, sizeof b->error, "%.*s", (int)sizeof b->error - 1, b->line + 3);
+    if (sg_starts_with(b->line, "E: ") && b->cause_count < MAX_CAUSES) {
+        char *cause = b->causes[b->cause_count++];
+        (void)snprintf(cause, sizeof b->causes[0], "%.*s", (int)sizeof b->causes[0] - 1,
+                       b->line + 3);
+    }
     b->line_bytes = 0;
 }
 
@@ -181,6 +196,17 @@ static bool read_log(struct build *b, const char *name, struct sg_progress *p)
             b->line[b->line_bytes++] = chunk[i];
     }
     return true;
+}
+
+/* apt gives the cause, then mmdebstrap says that apt failed, then that it failed itself: the first
+ * line is the message, the others are shown before it. */
+static int fail_recipe(const struct build *b, struct sg_progress *p, struct sg_err *err)
+{
+    for (size_t i = 1; i < b->cause_count; i++)
+        sg_progress_say(p, "mmdebstrap: %s", b->causes[i]);
+    return sg_fail(err, SG_DENIED, "%s%s",
+                   b->cause_count ? b->causes[0] : "mmdebstrap failed and gave no reason",
+                   geteuid() == 0 ? "" : " (without root; as root it needs less)");
 }
 
 static int follow(struct build *b, const char *name, struct sg_progress *p, struct sg_err *err)
@@ -202,11 +228,7 @@ static int follow(struct build *b, const char *name, struct sg_progress *p, stru
     (void)waitpid(b->pid, &status, 0);
     if (b->is_interrupted)
         return sg_fail(err, SG_DENIED, "interrupted");
-    if (status != 0)
-        return sg_fail(err, SG_DENIED, "mmdebstrap failed: %s%s",
-                       b->error[0] ? b->error : "it gave no reason",
-                       geteuid() == 0 ? "" : " (without root; as root it needs less)");
-    return 0;
+    return status == 0 ? 0 : fail_recipe(b, p, err);
 }
 
 /* Runs the recipe into `archive_fd`. */
@@ -232,12 +254,40 @@ static int run_recipe(const struct sg_recipe *r, const char *name, const char *r
 
 /* ---- the command ---- */
 
-static bool is_current(const char *state_dir, const char *name, const char *digest)
+/* Whether there is nothing to do. What was not made by a recipe is somebody's own, and not
+ * replaced unasked. */
+static int check_present(const char *state_dir, const char *name, const char *digest,
+                         bool *ret_is_current, struct sg_err *err)
 {
     sg_auto_template t = { .lock_fd = -1 };
-    struct sg_err ignored;
-    return sg_template_open(state_dir, name, &t, &ignored) == 0 && t.digest &&
-           strcmp(t.digest, digest) == 0;
+    struct sg_err absent;
+    *ret_is_current = false;
+    if (sg_template_open(state_dir, name, &t, &absent) < 0)
+        return 0;
+    if (!t.origin || strcmp(t.origin, "recipe") != 0)
+        return sg_fail(err, SG_CONFLICT,
+                       "template '%s' was imported, not built; --force replaces it", name);
+    *ret_is_current = t.digest && strcmp(t.digest, digest) == 0;
+    return 0;
+}
+
+/* "base, other": the recipes beside `dir`, for whoever asked for one that is not there. */
+static int refuse_recipe(const char *name, struct sg_err *err)
+{
+    static const char *const places[] = { RECIPES_INSTALLED, RECIPES_BUILT };
+    sg_auto_free char *dir = sg_find_beside(places, SG_COUNT(places), err);
+    if (!dir)
+        return -1;
+    sg_auto_dir entries = opendir(dir);
+    sg_auto_buf known;
+    sg_buf_init(&known, KNOWN_BYTES);
+    for (struct dirent *d; entries && (d = readdir(entries));) {
+        sg_auto_free char *recipe = sg_printf("%s/%s/recipe.toml", dir, d->d_name);
+        if (access(recipe, R_OK) == 0)
+            sg_buf_addf(&known, "%s%s", known.n ? ", " : "", d->d_name);
+    }
+    return sg_fail(err, SG_NOT_FOUND, "no recipe for a template %s; there is: %s", sg_quote(name).s,
+                   known.n ? sg_buf_cstr(&known) : "none");
 }
 
 static int build(struct sg_cli *cli, const char *name, struct sg_recipe *r, const char *recipe_dir,
@@ -306,14 +356,18 @@ int sg_cmd_template_build(struct sg_cli *cli)
     struct sg_err err;
     if (sg_template_check_name(name, &err) < 0)
         return sg_cli_fail(cli, &err);
-    sg_auto_free char *installed = sg_printf("../share/sandglass/templates/%s", name);
-    sg_auto_free char *built = sg_printf("../../templates/%s", name);
+    sg_auto_free char *installed = sg_printf(RECIPES_INSTALLED "/%s", name);
+    sg_auto_free char *built = sg_printf(RECIPES_BUILT "/%s", name);
     const char *const places[] = { installed, built };
     sg_auto_free char *dir = sg_find_beside(places, SG_COUNT(places), &err);
     sg_auto_recipe recipe = { .defaults.lock_fd = -1 };
-    if (sg_recipe_load(dir ? dir : "", name, suite, &recipe, &err) < 0)
+    if ((dir ? sg_recipe_load(dir, name, suite, &recipe, &err) : refuse_recipe(name, &err)) < 0)
         return sg_cli_fail(cli, &err);
-    if (!cli->config.force && is_current(cli->config.state_dir, name, recipe.digest))
+    bool is_current = false;
+    if (!cli->config.force &&
+        check_present(cli->config.state_dir, name, recipe.digest, &is_current, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (is_current)
         return print_built(cli, name, recipe.digest, NULL);
     struct sg_import_result result;
     if (build(cli, name, &recipe, dir, &result, &err) < 0) {

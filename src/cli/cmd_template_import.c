@@ -58,7 +58,8 @@ static void clean_line(char *text)
             *text = '?';
 }
 
-static int fail_unpack(const struct sg_run_result *r, struct sg_buf *said, struct sg_err *err)
+static int fail_unpack(const struct sg_import *in, const struct sg_run_result *r,
+                       struct sg_buf *said, struct sg_err *err)
 {
     static const char prefix[] = "sandglass-unpack: ";
     sg_auto_free char *line = sg_strdup(sg_buf_cstr(said));
@@ -66,9 +67,10 @@ static int fail_unpack(const struct sg_run_result *r, struct sg_buf *said, struc
     const char *why = sg_starts_with(line, prefix) ? line + strlen(prefix) : line;
     if (r->ending != SG_END_EXIT)
         return sg_fail(err, SG_DENIED, "unpacking was ended: %s", sg_ending_name(r->ending));
-    return sg_fail(err, SG_DENIED, "%s: %s",
-                   r->code == UNPACK_REFUSED ? "archive refused" : "unpacking failed",
-                   *why ? why : "no reason given");
+    if (r->code == UNPACK_REFUSED)
+        return sg_fail(err, SG_DENIED, "%s refused: %s", in->origin,
+                       *why ? why : "no reason given");
+    return sg_fail(err, SG_DENIED, "unpacking failed: %s", *why ? why : "no reason given");
 }
 
 /* The number after "key": in the summary; 0 when there is none. */
@@ -145,7 +147,7 @@ static int unpack_in_cell(const struct sg_import *in, const struct sg_template *
     if (sg_run(NULL, &run, &result, &is_command, err) < 0)
         return sg_wrap(err, "unpack in a sandbox");
     if (result.ending != SG_END_EXIT || result.code != 0)
-        return fail_unpack(&result, &said, err);
+        return fail_unpack(in, &result, &said, err);
     const char *summary = sg_buf_cstr(&out);
     *ret = (struct sg_import_result) {
         .entries = summary_number(summary, "entries"),
@@ -305,6 +307,24 @@ static char *name_from_file(const char *path)
     return name;
 }
 
+/* The first argument of two, --name, or the file's own. Returns owned; NULL on a mistake. */
+static char *choose_name(const struct sg_cli *cli, const char *path, struct sg_err *err)
+{
+    const char *word = cli->arg_count == 2 ? cli->args[0] : NULL, *flag = cli->config.name;
+    if (word && *flag && strcmp(word, flag) != 0) {
+        (void)sg_fail(err, SG_INVALID, "two names: %s and --name %s", sg_quote(word).s,
+                      sg_quote(flag).s);
+        return NULL;
+    }
+    if (word || *flag)
+        return sg_strdup(word ? word : flag);
+    if (strcmp(path, "-") != 0)
+        return name_from_file(path);
+    (void)sg_fail(err, SG_INVALID,
+                  "'-' (standard input) needs a name: sandglass template import NAME -");
+    return NULL;
+}
+
 static int print_imported(const struct sg_cli *cli, const char *name,
                           const struct sg_import_result *r)
 {
@@ -329,11 +349,12 @@ static int print_imported(const struct sg_cli *cli, const char *name,
     } else {
         sg_buf_addf(&out, "%s\n", name);
         if (r->skipped)
-            sg_cli_note(cli, "%s: %llu FIFOs, sockets or devices left out", name,
-                        (unsigned long long)r->skipped);
+            sg_cli_note(cli, "%s: %llu %s left out", name, (unsigned long long)r->skipped,
+                        r->skipped == 1 ? "FIFO, socket or device" : "FIFOs, sockets or devices");
         if (r->setuid_dropped)
-            sg_cli_note(cli, "%s: %llu files lost their set-id bit; --sudo keeps it", name,
-                        (unsigned long long)r->setuid_dropped);
+            sg_cli_note(cli, "%s: %llu %s set-id bit; --sudo keeps it", name,
+                        (unsigned long long)r->setuid_dropped,
+                        r->setuid_dropped == 1 ? "file lost its" : "files lost their");
     }
     return sg_cli_print(&out);
 }
@@ -367,10 +388,8 @@ int sg_cmd_template_import(struct sg_cli *cli)
     struct sg_err err;
     struct sg_import_result result;
     const char *path = cli->args[cli->arg_count - 1];
-    sg_auto_free char *name = cli->arg_count == 2 ? sg_strdup(cli->args[0])
-                              : *cli->config.name ? sg_strdup(cli->config.name)
-                                                  : name_from_file(path);
-    if (import(cli, name, path, &result, &err) < 0)
+    sg_auto_free char *name = choose_name(cli, path, &err);
+    if (!name || import(cli, name, path, &result, &err) < 0)
         return sg_cli_fail(cli, &err);
     return print_imported(cli, name, &result);
 }
