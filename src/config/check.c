@@ -2,8 +2,10 @@
 #include "config/check.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "base/str.h"
 #include "config/mapping.h"
 #include "base/banned.h"
@@ -13,6 +15,7 @@ static const char name_bytes[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 enum { MAX_HOSTNAME = 64, MAX_USER = 64 }; /* both are the kernel's and shadow's own */
+enum { MAX_ID = 65535 };                   /* a cell has a range of so many */
 
 int sg_check_filled(const char *text, struct sg_err *err)
 {
@@ -47,6 +50,11 @@ int sg_check_user(const char *text, struct sg_err *err)
                    text[number + 1 + strspn(text + number + 1, digits)] == '\0';
     if (n > MAX_USER || !(is_name || is_pair))
         return sg_fail(err, SG_INVALID, "%s is not a user name or UID[:GID]", sg_quote(text).s);
+    uint64_t id;
+    if (number > 0 && (is_pair || number == n) &&
+        (sg_parse_u64((struct sg_str) { text, number }, 0, MAX_ID, &id, NULL) < 0 ||
+         (is_pair && sg_parse_u64(sg_str_of(text + number + 1), 0, MAX_ID, &id, NULL) < 0)))
+        return sg_fail(err, SG_INVALID, "%s: ids inside go from 0 to %d", sg_quote(text).s, MAX_ID);
     return 0;
 }
 

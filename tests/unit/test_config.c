@@ -132,6 +132,8 @@ static void an_impossible_limit_is_refused_with_its_range(void **state)
         { "workdir", "here", "'here' is not an absolute path" },
         { "hostname", "-x", "'-x' is not a host name (1 to 64 of a-z, 0-9, - and .)" },
         { "hostname", "a b", "'a b' is not a host name (1 to 64 of a-z, 0-9, - and .)" },
+        { "user", "65536", "'65536': ids inside go from 0 to 65535" },
+        { "user", "0:65536", "'0:65536': ids inside go from 0 to 65535" },
         { "user", "a:b", "'a:b' is not a user name or UID[:GID]" },
         { "template", "", "must not be empty" },
         { "env", "=x", "'=x' has no name before the '='" },
