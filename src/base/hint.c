@@ -37,7 +37,10 @@ void sg_hint_try(struct sg_hint *h, const char *candidate)
     struct sg_str c = sg_str_of(candidate);
     if (h->word.n > MAX_WORD || c.n > MAX_WORD)
         return;
-    size_t d = edit_distance(h->word, c);
+    /* "mem" of "memory"; but "run" is no short "run.memory" */
+    bool is_beginning = h->word.n > 1 && c.n > h->word.n &&
+                        memcmp(c.p, h->word.p, h->word.n) == 0 && c.p[h->word.n] != '.';
+    size_t d = is_beginning ? 1 : edit_distance(h->word, c);
     size_t allowed = c.n < 4 ? 1 : c.n < 9 ? 2 : 3;
     if (d && d <= allowed && d < c.n && (!h->best || d < h->distance)) {
         h->best = candidate;

@@ -31,8 +31,8 @@ static int refuse_unknown(struct scan *s, struct sg_str spelled, struct sg_str n
         if (sg_options[i].flag && (sg_options[i].commands & s->command->bit))
             sg_hint_try(&hint, sg_options[i].flag);
     sg_hint_try(&hint, "help");
-    return sg_fail(s->err, SG_INVALID, "unknown option %s of '%s'%s", sg_quote_str(spelled).s,
-                   s->command->name, sg_hint_text(&hint, "--").s);
+    return sg_fail(s->err, SG_INVALID, "unknown option %s of '%s'%s; --help lists them",
+                   sg_quote_str(spelled).s, s->command->name, sg_hint_text(&hint, "--").s);
 }
 
 /* The next word as the value of `spelled`. */
@@ -107,8 +107,11 @@ static int scan_short(struct scan *s, const char *word)
 static int check_arg_count(const struct sg_command *c, int n, struct sg_err *err)
 {
     if (n < c->min_args)
-        return sg_fail(err, SG_INVALID, "'%s' needs more: sandglass %s %s", c->name, c->name,
-                       c->tail);
+        return sg_fail(err, SG_INVALID, "'%s' needs %s: sandglass %s %s", c->name,
+                       c->stops_at_word ? "a command" : "an argument", c->name, c->tail);
+    if (c->max_args == 0 && n > 0)
+        return sg_fail(err, SG_INVALID, "'%s' takes no arguments: sandglass %s %s", c->name,
+                       c->name, c->tail);
     if (c->max_args >= 0 && n > c->max_args)
         return sg_fail(err, SG_INVALID, "'%s' takes no more than %d argument%s: sandglass %s %s",
                        c->name, c->max_args, c->max_args == 1 ? "" : "s", c->name, c->tail);

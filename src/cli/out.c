@@ -85,6 +85,10 @@ static void report(const struct sg_cli *cli, const struct sg_err *err)
 int sg_cli_fail(const struct sg_cli *cli, const struct sg_err *err)
 {
     report(cli, err);
+    /* These give the status of what they run, so ours must not look like one of its own. */
+    bool runs_a_command = cli->command && (cli->command->bit & (SG_FOR_RUN | SG_FOR_SHELL));
+    if (runs_a_command && err->kind != SG_INVALID)
+        return SG_EXIT_NOT_STARTED;
     return (unsigned)err->kind < SG_KIND_COUNT ? exit_codes[err->kind] : SG_EXIT_FAILED;
 }
 

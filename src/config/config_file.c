@@ -179,9 +179,10 @@ int sg_config_apply_toml(struct sg_config *c, struct sg_origins *o, const char *
                          struct sg_str text, struct sg_err *err)
 {
     struct context x = { .config = c, .origins = o, .file = file, .err = err };
-    sg_auto_toml doc = sg_toml_parse(text, err);
+    struct sg_err inner; /* begins with line and column, which belong right behind the name */
+    sg_auto_toml doc = sg_toml_parse(text, &inner);
     if (!doc)
-        return sg_wrap(err, "%s", file);
+        return sg_fail(err, inner.kind, "%s:%s", file, inner.msg);
     for (const struct sg_toml *top = sg_toml_root(doc)->first; top; top = top->next) {
         if (top->type != SG_TOML_TABLE || !is_section(top->key)) {
             if (set_key(&x, (struct sg_str) { "", 0 }, top) < 0)

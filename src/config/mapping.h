@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "SRC:DST" and "SRC:DST[:ro]": a path here and a path there. */
+/* "SRC:DST" and "SRC:DST[:ro|:rw]": a path here and a path there. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,5 +16,7 @@ struct sg_mapping {
  * one; a target can. */
 int sg_mapping_parse_copy(const char *text, struct sg_mapping *ret, struct sg_err *err);
 
-/* --bind HOST:INSIDE[:ro]; INSIDE is absolute. Also takes ":rw", the default. */
+/* --bind HOST:INSIDE[:ro|:rw]; writable unless ":ro". INSIDE is absolute, without a colon and
+ * without
+ * "." and ".." in it, and neither the root nor one of the kernel's own directories. */
 int sg_mapping_parse_bind(const char *text, struct sg_mapping *ret, struct sg_err *err);

@@ -68,19 +68,24 @@ def test_an_unreadable_home_holds_no_settings(user):
     (["config"], "'config' needs one of: show"),
     (["config", "shw"], "unknown command 'config shw' (did you mean 'config show'?); 'sandglass help' lists them"),
     (["--frob"], "unknown option '--frob': a command comes first, as in 'sandglass run'"),
-    (["config", "show", "--memroy", "1g"], "unknown option '--memroy' of 'config show' (did you mean '--memory'?)"),
+    (["config", "show", "--memroy", "1g"], "unknown option '--memroy' of 'config show' (did you mean '--memory'?); --help lists them"),
+    (["run", "--mem", "1g", "true"], "unknown option '--mem' of 'run' (did you mean '--memory'?); --help lists them"),
+    (["run", "--quiet"], "'run' needs a command: sandglass run [options] -- command [args]"),
+    (["run", "--bind", "/srv:/x:RO", "true"], "--bind: 'RO' is not ro or rw (a path inside cannot hold a colon)"),
+    (["run", "--bind", "/srv:/proc/x", "true"], "--bind: '/proc/x' belongs to the sandbox itself"),
     (["config", "show", "--memory", "1k"], "--memory: '1k' is not a size from 4m to 1024t, like 512m"),
     (["config", "show", "--memory"], "--memory needs a value: SIZE"),
-    (["config", "show", "extra"], "'config show' takes no more than 0 arguments: sandglass config show [options]"),
-    (["completion"], "'completion' needs more: sandglass completion bash|zsh|fish"),
+    (["config", "show", "extra"], "'config show' takes no arguments: sandglass config show [options]"),
+    (["completion"], "'completion' needs an argument: sandglass completion bash|zsh|fish"),
     (["completion", "tcsh"], "no completion for 'tcsh': bash, zsh or fish"),
     (["help", "nothing"], "no help on 'nothing': 'sandglass help' lists the commands"),
 ])
 def test_a_usage_mistake_is_one_line_and_exit_2(user, args, message):
     done = user.sandglass(*args)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"sandglass: {message}\n")
-    done = user.sandglass(*args, "--json")
     if not args[0].startswith("--") and args[-1] != "--memory":
+        done = user.sandglass(*args[:1], "--json", *args[1:]) if args[0] == "run" else \
+            user.sandglass(*args, "--json")
         assert (done.returncode, done.stderr) == (2, "")
         assert json.loads(done.stdout) == {"error": {"kind": "invalid", "message": message}}
 
@@ -90,6 +95,24 @@ def test_a_missing_named_file_is_an_error(user):
     assert done.returncode == 1
     assert done.stderr == ("sandglass: open the settings '/nonexistent.toml': "
                            "No such file or directory\n")
+
+
+@pytest.mark.parametrize("command, status", [(["run", "true"], 125), (["shell"], 125),
+                                             (["template", "list"], 1)])
+def test_settings_that_cannot_be_read_do_not_look_like_the_commands_own_status(user, command, status):
+    huge = user.home / "huge.toml"
+    huge.write_text("#" * (2 << 20))
+    for name in ("/nonexistent.toml", str(huge)):
+        done = user.sandglass(*command, env={"SANDGLASS_CONFIG": name})
+        assert (done.returncode, done.stdout) == (status, ""), name
+        assert name in done.stderr
+
+
+def test_a_mistake_in_the_syntax_of_a_file_names_its_place_in_one_piece(user):
+    user.config.write_text("[run]\nmemory 1\n")
+    done = user.sandglass("config", "show")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"sandglass: {user.config}:2:8: ")
 
 
 def test_a_mistake_in_a_file_names_its_place(user):

@@ -119,8 +119,8 @@ try:
 except OSError as e:
     print(fds[-1] + 1, e.errno)
 """
-    done = runner.sandglass("run", "--open-files", "40", "--", "python3", "-c", script)
-    assert done.stdout.split() == ["40", "24"], done.stderr
+    done = runner.sandglass("run", "--open-files", "80", "--", "python3", "-c", script)
+    assert done.stdout.split() == ["80", "24"], done.stderr
 
 
 def test_output_over_the_limit_ends_the_run_exactly_there(runner):
@@ -157,7 +157,7 @@ def test_a_fork_bomb_ends_at_its_deadline_and_leaves_nothing(root):
 
 
 def test_the_smallest_limits_still_run_something(root):
-    done = root.sandglass("run", "--memory", "4m", "--disk", "1m", "--pids", "2", "--open-files", "16",
+    done = root.sandglass("run", "--memory", "4m", "--disk", "1m", "--pids", "2", "--open-files", "64",
                           "--cpus", "0.05", "--", "/bin/true")
     assert done.returncode == 0, done.stderr
 

@@ -127,7 +127,7 @@ static void an_impossible_limit_is_refused_with_its_range(void **state)
         { "disk", "1k", "'1k' is not a size from 1m to 1024t, like 512m" },
         { "timeout", "366d", "'366d' is not a time from 0 to 365d, like 90s or 5m" },
         { "timeout", "soon", "'soon' is not a time from 0 to 365d, like 90s or 5m" },
-        { "open-files", "15", "'15' is not a whole number from 16 to 1048576" },
+        { "open-files", "63", "'63' is not a whole number from 64 to 1048576" },
         { "net", "wifi", "'wifi' is not one of none, filtered, open" },
         { "workdir", "here", "'here' is not an absolute path" },
         { "hostname", "-x", "'-x' is not a host name (1 to 64 of a-z, 0-9, - and .)" },
@@ -137,7 +137,18 @@ static void an_impossible_limit_is_refused_with_its_range(void **state)
         { "user", "a:b", "'a:b' is not a user name or UID[:GID]" },
         { "template", "", "must not be empty" },
         { "env", "=x", "'=x' has no name before the '='" },
-        { "bind", "/a", "'/a' is not SRC:DST[:ro]" },
+        { "bind", "/a", "'/a' is not SRC:DST[:ro|:rw]" },
+        { "bind", "d:/x:RO", "'RO' is not ro or rw (a path inside cannot hold a colon)" },
+        { "bind", "d:/x:", "'' is not ro or rw (a path inside cannot hold a colon)" },
+        { "bind", "d:/x:y:ro", "'y:ro' is not ro or rw (a path inside cannot hold a colon)" },
+        { "bind", "d:/", "cannot replace the root: use --template DIR" },
+        { "bind", "d:///:ro", "cannot replace the root: use --template DIR" },
+        { "bind", "d:/a/../b", "'/a/../b': no '.' or '..' in a path inside" },
+        { "bind", "d:/.", "'/.': no '.' or '..' in a path inside" },
+        { "bind", "d:/proc", "'/proc' belongs to the sandbox itself" },
+        { "bind", "d://proc//1", "'//proc//1' belongs to the sandbox itself" },
+        { "bind", "d:/sys/fs:ro", "'/sys/fs' belongs to the sandbox itself" },
+        { "bind", "d:/dev/", "'/dev/' belongs to the sandbox itself" },
         { "bind", "/a:b", "'/a:b': the path inside must be absolute" },
         { "copy-in", ":/x", "':/x' is not SRC:DST" },
         { "copy-out", "x:", "'x:' is not SRC:DST" },
@@ -230,7 +241,7 @@ static void what_a_file_may_not_hold_is_refused_with_its_place(void **state)
         { "[run.env]\nA = 1", "f.toml:2:5: run.env: a variable must be a string, not an integer" },
         { "[run.env]\n'A=B' = 'x'", "f.toml:2:9: run.env: 'A=B' is not a name of a variable" },
         { "[run.memory]\nx = 1", "f.toml:1:1: run.memory cannot be a table" },
-        { "[run]\nmemory = ", "f.toml: 2:10: expected a value" },
+        { "[run]\nmemory = ", "f.toml:2:10: expected a value" },
     };
     for (size_t i = 0; i < SG_COUNT(cases); i++) {
         struct sg_err err;
@@ -341,8 +352,10 @@ static void a_mapping_is_split_at_its_colons(void **state)
     assert_true(sg_str_is(m.source, "/a b") && sg_str_is(m.target, "/c") && m.is_read_only);
     assert_ok(sg_mapping_parse_bind("x:/c:rw", &m, &err), err);
     assert_true(sg_str_is(m.target, "/c") && !m.is_read_only);
-    assert_ok(sg_mapping_parse_bind("x:/c:d", &m, &err), err);
-    assert_true(sg_str_is(m.target, "/c:d") && !m.is_read_only);
+    assert_ok(sg_mapping_parse_bind("x:/dev/c", &m, &err), err);
+    assert_true(sg_str_is(m.target, "/dev/c") && !m.is_read_only);
+    assert_ok(sg_mapping_parse_bind("x:/.c/..d/procs:ro", &m, &err), err);
+    assert_true(sg_str_is(m.target, "/.c/..d/procs") && m.is_read_only);
     assert_ok(sg_mapping_parse_copy("x:y:ro", &m, &err), err);
     assert_true(sg_str_is(m.target, "y:ro") && !m.is_read_only);
 }
@@ -362,6 +375,8 @@ static void only_a_near_word_is_proposed(void **state)
     assert_string_equal(nearest("memroy"), "memory");
     assert_string_equal(nearest("tmeout"), "timeout");
     assert_string_equal(nearest("nett"), "net");
+    assert_string_equal(nearest("mem"), "memory");
+    assert_null(nearest("m"));
     assert_null(nearest("x"));
     assert_null(nearest("abcdefg"));
     assert_null(nearest("memory-of-a-very-long-word-that-nobody-would-type"));

@@ -167,20 +167,22 @@ static void a_mistake_is_named_in_one_line(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        { "--memroy 1g true", "unknown option '--memroy' of 'run' (did you mean '--memory'?)" },
-        { "--memroy=1g true", "unknown option '--memroy' of 'run' (did you mean '--memory'?)" },
-        { "--force true", "unknown option '--force' of 'run'" },
-        { "-x true", "unknown option '-x' of 'run'" },
-        { "-qx true", "unknown option '-x' of 'run'" },
-        { "--no-memory true", "unknown option '--no-memory' of 'run'" },
-        { "--no-tty=on true", "unknown option '--no-tty' of 'run'" },
+        { "--memroy 1g true",
+          "unknown option '--memroy' of 'run' (did you mean '--memory'?); --help lists them" },
+        { "--memroy=1g true",
+          "unknown option '--memroy' of 'run' (did you mean '--memory'?); --help lists them" },
+        { "--force true", "unknown option '--force' of 'run'; --help lists them" },
+        { "-x true", "unknown option '-x' of 'run'; --help lists them" },
+        { "-qx true", "unknown option '-x' of 'run'; --help lists them" },
+        { "--no-memory true", "unknown option '--no-memory' of 'run'; --help lists them" },
+        { "--no-tty=on true", "unknown option '--no-tty' of 'run'; --help lists them" },
         { "--memory", "--memory needs a value: SIZE" },
         { "-m", "-m needs a value: SIZE" },
         { "--memory= true", "--memory: '' is not a size from 4m to 1024t, like 512m" },
         { "-m 1 true", "-m: '1' is not a size from 4m to 1024t, like 512m" },
         { "--json=maybe true", "--json: 'maybe' is not true or false" },
-        { "--quiet", "'run' needs more: sandglass run [options] -- command" },
-        { "--", "'run' needs more: sandglass run [options] -- command" },
+        { "--quiet", "'run' needs a command: sandglass run [options] -- command" },
+        { "--", "'run' needs a command: sandglass run [options] -- command" },
     };
     for (size_t i = 0; i < SG_COUNT(cases); i++) {
         struct sg_flags f = { 0 };
