@@ -38,8 +38,10 @@ EXCLUDE = ["path-exclude=/usr/share/doc/*", "path-exclude=/usr/share/man/*",
 ROOT_SIZE, PAYLOAD_SIZE = "800M", "128M"
 MEMORY_MB = 1536
 # what runs inside, from tests/: (suites, seconds)
-LIMITS = (["soak/guest", "security/test_resources.py", "security/test_layers.py"], 600)
-ATTACKS = (["security/test_files.py", "security/test_kernel.py", "security/test_reach.py"], 2400)
+LIMITS = (["soak/guest/test_cells.py", "soak/guest/test_delegation.py",
+           "security/test_resources.py", "security/test_layers.py"], 600)
+LONG = (["soak/guest/test_fault.py", "security/test_files.py", "security/test_kernel.py",
+         "security/test_reach.py"], 2400)
 POLITE = ["nice", "-n", "10"]
 
 
