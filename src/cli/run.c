@@ -380,8 +380,9 @@ static int finish(struct running *r, bool *ret_is_command, struct sg_err *err)
     const struct sg_run_spec *s = r->spec;
     if (r->failure.kind != SG_OK) {
         *err = r->failure;
-        *ret_is_command = err->kind != SG_INVALID && /* that is the work directory's */
-                          (err->sys == ENOENT || err->sys == EACCES || err->sys == ENOEXEC);
+        *ret_is_command = err->sys == ENOEXEC ||
+                          (err->kind != SG_INVALID && /* that is the work directory's */
+                           (err->sys == ENOENT || err->sys == EACCES));
         return -1;
     }
     if (s->copy_out && s->copy_out->n > 0) /* the command's own result is told all the same */
