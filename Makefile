@@ -3,14 +3,17 @@ BUILD  ?= build
 PREFIX ?= $(shell [ "$$(id -u)" = 0 ] && echo /usr/local || echo $$HOME/.local)
 FUZZ_SECONDS ?= 60
 
-.PHONY: all up check bench lint asan fuzz soak install clean
+.PHONY: all help up check bench lint asan fuzz soak install uninstall clean
 
-all: $(BUILD)/build.ninja
+all: $(BUILD)/build.ninja # build, and nothing else
 	ninja --quiet -C $(BUILD)
 
 $(BUILD)/build.ninja:
 	@command -v meson >/dev/null || { echo "meson is missing: 'tools/deps build' installs it" >&2; exit 1; }
 	meson setup $(BUILD) --prefix=$(PREFIX)
+
+help: # this list
+	@sed -n 's/^\([a-z]*\):[^#]*# \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 up: # packages, build, install, and a hello from a sandbox
 	@BUILD=$(BUILD) PREFIX=$(PREFIX) tools/up
@@ -19,7 +22,7 @@ check: # everything that must hold; ends with "N passed, N failed, N skipped"
 	@tools/deps build run check
 	@tools/check
 
-lint:
+lint: # style, static analysis, layers
 	@tools/deps build check
 	@tools/lint
 
@@ -39,8 +42,13 @@ soak: # the long runs: another kernel, chaos, load, fuzzing
 	@tools/deps build run check soak
 	@tools/soak
 
-install: all
+# A PREFIX that was given counts in a tree that is configured already, too.
+install: all # into PREFIX
+	$(if $(filter-out file,$(origin PREFIX)),meson configure $(BUILD) -Dprefix=$(PREFIX) && ninja --quiet -C $(BUILD) build.ninja >/dev/null)
 	meson install -C $(BUILD) --no-rebuild
 
-clean:
+uninstall: # remove what the last install put there; templates and settings stay
+	@BUILD=$(BUILD) tools/uninstall
+
+clean: # remove every build directory
 	rm -rf build build-*
