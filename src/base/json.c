@@ -47,14 +47,15 @@ static size_t valid_prefix(const char *p, size_t n)
 
 static void add_escaped(struct sg_buf *out, uint8_t c)
 {
-    static const char shorthand[] = "\bb\ff\nn\rr\tt\"\"\\\\";
+    static const char shorthand[] = "\bb\ff\nn\rr\tt\"\"\\\\", hex[] = "0123456789abcdef";
     for (size_t i = 0; i + 1 < sizeof shorthand; i += 2)
         if (c == (uint8_t)shorthand[i]) {
             char two[2] = { '\\', shorthand[i + 1] };
             sg_buf_add(out, two, 2);
             return;
         }
-    sg_buf_addf(out, "\\u%04x", c);
+    const char six[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+    sg_buf_add(out, six, sizeof six);
 }
 
 void sg_json_text(struct sg_json *j, struct sg_str s)

@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-enum { MAX_ENV = 1024, CAPTURE_BYTES = 256 << 20 };
+enum { MAX_ENV = 1024, CAPTURE_BYTES = 64 << 20 };
 
 /* Everything that must live as long as the run. */
 struct job {

@@ -57,6 +57,9 @@ static size_t shortfalls(const struct sg_cli *cli, const struct sg_run_spec *spe
                        "open files: %" PRIu64 ", the hard limit of this account",
                        spec->cell.limits.open_files);
     }
+    if (cli->config.json &&
+        (!cli->config.output_bytes || cli->config.output_bytes > spec->output_bytes))
+        add(ret, &n, "output-limit", "output: what JSON carries is at most 64 MiB");
     if (spec->cell.is_rootless)
         add(ret, &n, "user", "ids: one id inside, no change of user (rootless)");
     return n;
@@ -153,7 +156,8 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-static void tell_ending(const struct sg_cli *cli, const struct sg_run_result *res)
+static void tell_ending(const struct sg_cli *cli, const struct sg_run_spec *spec,
+                        const struct sg_run_result *res)
 {
     const struct sg_config *cfg = &cli->config;
     if (res->ending == SG_END_TIMEOUT && cfg->timeout_ms % 1000 == 0)
@@ -167,7 +171,7 @@ static void tell_ending(const struct sg_cli *cli, const struct sg_run_result *re
                     cfg->memory_bytes / MIB);
     if (res->ending == SG_END_OUTPUT)
         sg_cli_note(cli, "ended after %" PRIu64 " bytes of output; --output-limit sets it",
-                    cfg->output_bytes);
+                    spec->output_bytes);
     if (res->ending == SG_END_LOST)
         sg_cli_note(cli, "the sandbox ended unexpectedly");
 }
@@ -176,7 +180,7 @@ void sg_run_tell(const struct sg_cli *cli, const struct sg_run_spec *spec,
                  const struct sg_run_result *res)
 {
     const uint64_t refused = res->report.usage.pids_refused;
-    tell_ending(cli, res);
+    tell_ending(cli, spec, res);
     if (res->is_disk_full)
         sg_cli_note(cli,
                     "the disk of the sandbox is full (%" PRIu64 " MiB); --disk sets it, up "
