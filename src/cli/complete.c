@@ -9,7 +9,8 @@
 #include "cli/cmd.h"
 #include "base/banned.h"
 
-static const char list_templates[] = "$(sandglass template list --names 2>/dev/null)";
+#define LIST_TEMPLATES "sandglass template list --names 2>/dev/null"
+#define LIST_STORED    LIST_TEMPLATES " | grep -vx host" /* `host` cannot be removed */
 
 static bool is_taken(const struct sg_option *o, const struct sg_command *c)
 {
@@ -57,34 +58,11 @@ static void add_value_cases(struct sg_buf *out)
             add_words(out, o->words);
             sg_buf_add_str(out, "\" ;;\n");
         } else if (names_template(o)) {
-            sg_buf_addf(out, "words=\"%s\" ;;\n", list_templates);
+            sg_buf_add_str(out, "case \"$current\" in */*) kind=files ;; "
+                                "*) words=\"$(" LIST_TEMPLATES ")\" ;; esac ;;\n");
         } else {
             sg_buf_addf(out, "%s ;;\n", names_file(o) ? "kind=files" : "kind=nothing");
         }
-    }
-}
-
-/* Quoted patterns of `case "$first $second" in`: the second word of a one-word command is free. */
-static void add_flag_cases(struct sg_buf *out)
-{
-    for (size_t i = 0; i < sg_command_count; i++) {
-        const struct sg_command *c = &sg_commands[i];
-        sg_buf_addf(out, "        \"%s%s) flags=\"--help", c->name,
-                    strchr(c->name, ' ') ? "\"" : " \"*");
-        for (size_t k = 0; k < sg_option_count; k++) {
-            const struct sg_option *o = &sg_options[k];
-            if (is_taken(o, c))
-                sg_buf_addf(out, " --%s", o->flag);
-            if (is_taken(o, c) && o->type == SG_OPTION_SWITCH)
-                sg_buf_addf(out, " --no-%s", o->flag);
-        }
-        sg_buf_add_str(out, "\"");
-        if (c->words)
-            sg_buf_addf(out, " words=\"%s\"",
-                        strcmp(c->words, "@templates") == 0 ? list_templates : c->words);
-        if (c->stops_at_word)
-            sg_buf_add_str(out, " kind=command");
-        sg_buf_add_str(out, " ;;\n");
     }
 }
 
@@ -127,6 +105,44 @@ static void add_group_cases(struct sg_buf *out)
     }
 }
 
+/* The commands, as words of `help`. */
+static void add_help_words(struct sg_buf *out)
+{
+    sg_buf_add_str(out, "\n            if [ \"$position\" -eq 2 ]; then words=\"");
+    add_command_words(out, NULL);
+    sg_buf_add_str(out, "\"; else case \"$second\" in\n");
+    add_group_cases(out);
+    sg_buf_add_str(out, "            esac; fi");
+}
+
+/* Quoted patterns of `case "$first $second" in`: the second word of a one-word command is free. */
+static void add_flag_cases(struct sg_buf *out)
+{
+    for (size_t i = 0; i < sg_command_count; i++) {
+        const struct sg_command *c = &sg_commands[i];
+        sg_buf_addf(out, "        \"%s%s) flags=\"--help", c->name,
+                    strchr(c->name, ' ') ? "\"" : " \"*");
+        for (size_t k = 0; k < sg_option_count; k++) {
+            const struct sg_option *o = &sg_options[k];
+            if (is_taken(o, c))
+                sg_buf_addf(out, " --%s", o->flag);
+            if (is_taken(o, c) && o->type == SG_OPTION_SWITCH)
+                sg_buf_addf(out, " --no-%s", o->flag);
+        }
+        sg_buf_add_str(out, "\"");
+        if (c->words)
+            sg_buf_addf(out, " words=\"%s\"",
+                        strcmp(c->words, "@templates") == 0 ? "$(" LIST_STORED ")" : c->words);
+        if (c->stops_at_word)
+            sg_buf_add_str(out, " kind=command");
+        if (strstr(c->tail, "FILE"))
+            sg_buf_add_str(out, " kind=arguments");
+        if (c->run == sg_cmd_help)
+            add_help_words(out);
+        sg_buf_add_str(out, " ;;\n");
+    }
+}
+
 /* The part that bash and zsh share; `first`, `second`, `previous` and `position` are set before,
  * and `words`, `flags`, `kind` are what it finds. */
 static void add_search(struct sg_buf *out)
@@ -143,6 +159,44 @@ static void add_search(struct sg_buf *out)
     sg_buf_add_str(out, "        esac ;;\n        esac\n    fi\n");
 }
 
+/* Flags whose value is the next word: "--memory|-m|--cpus". */
+static void add_value_pattern(struct sg_buf *out)
+{
+    const char *bar = "";
+    for (size_t i = 0; i < sg_option_count; i++) {
+        const struct sg_option *o = &sg_options[i];
+        if (!o->flag || !sg_option_takes_argument(o))
+            continue;
+        sg_buf_addf(out, "%s--%s", bar, o->flag);
+        if (o->letter)
+            sg_buf_addf(out, "|-%c", o->letter);
+        bar = "|";
+    }
+}
+
+/* Leaves in `i` where the command inside begins, or COMP_CWORD. Bash makes words of their own of
+ * "=" and ":". */
+static void add_bash_walk(struct sg_buf *out)
+{
+    sg_buf_add_str(out, "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+                        "        case \"${COMP_WORDS[i]}\" in\n"
+                        "        --) ((i++)); has_ended=1; break ;;\n"
+                        "        =|:) ((i++)) ;;\n"
+                        "        ");
+    add_value_pattern(out);
+    sg_buf_add_str(out, ") ((i++)); if [ \"${COMP_WORDS[i]}\" = = ]; then ((i++)); fi ;;\n"
+                        "        -*) ;;\n"
+                        "        *) if [ \"$first\" = run ]; then has_ended=1; break; fi ;;\n"
+                        "        esac\n"
+                        "    done\n"
+                        "    if [ -n \"$has_ended\" ]; then\n"
+                        "        if ((i == COMP_CWORD)); then COMPREPLY=($(compgen -c -- "
+                        "\"$current\")); fi\n"
+                        "        COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+                        "        return\n"
+                        "    fi\n");
+}
+
 void sg_complete_bash(struct sg_buf *out)
 {
     sg_buf_add_str(
@@ -151,25 +205,21 @@ void sg_complete_bash(struct sg_buf *out)
         "_sandglass() {\n"
         "    local current=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
         "    local first=\"${COMP_WORDS[1]}\" second=\"${COMP_WORDS[2]}\" position=$COMP_CWORD\n"
-        "    local words=\"\" flags=\"\" kind=\"\" i\n"
-        "    COMPREPLY=()\n"
-        "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
-        "        if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
-        "            if ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- \"$current\")); "
-        "fi\n"
-        "            COMPREPLY+=($(compgen -f -- \"$current\"))\n"
-        "            return\n"
-        "        fi\n"
-        "    done\n"
-        "    if [ \"$current\" = = ]; then current=\"\"; fi\n"
-        "    if [ \"$previous\" = = ]; then previous=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n");
+        "    local words=\"\" flags=\"\" kind=\"\" has_ended=\"\" i\n"
+        "    COMPREPLY=()\n");
+    add_bash_walk(out);
+    sg_buf_add_str(
+        out, "    if [ \"$current\" = = ]; then current=\"\"; fi\n"
+             "    if [ \"$previous\" = = ]; then previous=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n");
     add_search(out);
     sg_buf_add_str(out, "    case \"$kind\" in\n"
                         "    files) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
                         "    nothing) return ;;\n"
                         "    esac\n"
-                        "    case \"$current\" in\n"
-                        "    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")) ;;\n"
+                        "    case \"$kind $current\" in\n"
+                        "    *\" -\"*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")) ;;\n"
+                        "    command*) COMPREPLY=($(compgen -c -- \"$current\")) ;;\n"
+                        "    arguments*) COMPREPLY=($(compgen -f -- \"$current\")) ;;\n"
                         "    *) COMPREPLY=($(compgen -W \"${words:-$flags}\" -- \"$current\")) ;;\n"
                         "    esac\n"
                         "}\n"
@@ -196,8 +246,10 @@ void sg_complete_zsh(struct sg_buf *out)
                         "    files) _files; return ;;\n"
                         "    nothing) return ;;\n"
                         "    esac\n"
-                        "    case \"$current\" in\n"
-                        "    -*) compadd -- ${=flags} ;;\n"
+                        "    case \"$kind $current\" in\n"
+                        "    *\" -\"*) compadd -- ${=flags} ;;\n"
+                        "    command*) _command_names -e ;;\n"
+                        "    arguments*) _files ;;\n"
                         "    *) compadd -- ${=words:-$flags} ;;\n"
                         "    esac\n"
                         "}\n"
@@ -240,7 +292,7 @@ static void add_fish_option(struct sg_buf *out, const struct sg_command *c,
     if (sg_option_takes_argument(o))
         sg_buf_add_str(out, names_file(o) ? " -r -F" : " -x");
     if (names_template(o))
-        sg_buf_add_str(out, " -a '(sandglass template list --names 2>/dev/null)'");
+        sg_buf_add_str(out, " -a '(" LIST_TEMPLATES ")'");
     if (o->words && sg_option_takes_argument(o)) {
         sg_buf_add_str(out, " -a '");
         add_words(out, o->words);
@@ -271,9 +323,7 @@ static void add_fish_command(struct sg_buf *out, const struct sg_command *c)
     if (c->words) {
         add_fish_start(out, c);
         sg_buf_addf(out, " -f -a '%s'\n",
-                    strcmp(c->words, "@templates") == 0
-                        ? "(sandglass template list --names 2>/dev/null)"
-                        : c->words);
+                    strcmp(c->words, "@templates") == 0 ? "(" LIST_STORED ")" : c->words);
     }
     for (size_t i = 0; i < sg_option_count; i++)
         if (is_taken(&sg_options[i], c))

@@ -162,6 +162,29 @@ def test_bash_completes_commands_flags_and_values(script):
 def test_bash_completes_names_of_templates(script):
     path = script("bash")
     assert "host" in bash_completes(path, "sandglass", "run", "--template", "ho")
+    assert "host" not in bash_completes(path, "sandglass", "template", "rm", "ho")
+
+
+def test_bash_completes_files_where_files_are_meant(script):
+    path = script("bash")
+    start = str(path)[:-4]
+    assert bash_completes(path, "sandglass", "template", "import", start) == {str(path)}
+    assert bash_completes(path, "sandglass", "template", "import", "--fo") == {"--force"}
+    assert bash_completes(path, "sandglass", "run", "--template", start) == {str(path)}
+
+
+def test_bash_completes_the_command_of_run_and_then_files(script):
+    path = script("bash")
+    assert "printf" in bash_completes(path, "sandglass", "run", "prin")
+    assert "printf" in bash_completes(path, "sandglass", "run", "--memory", "=", "1g", "-q", "prin")
+    assert "printf" in bash_completes(path, "sandglass", "run", "--copy-in", "a", ":", "b", "prin")
+    assert bash_completes(path, "sandglass", "run", "-m", "1g", "cat", str(path)[:-4]) == {str(path)}
+
+
+def test_bash_completes_the_commands_after_help(script):
+    path = script("bash")
+    assert bash_completes(path, "sandglass", "help", "") == {name.split()[0] for name in COMMANDS}
+    assert bash_completes(path, "sandglass", "help", "config", "") == {"show"}
 
 
 def test_fish_completes_commands_flags_and_values(script):
