@@ -52,7 +52,7 @@ except OSError as e:
     done = root.sandglass("run", "--pids", "20", "--", "python3", "-c", script)
     made, number = map(int, done.stdout.split())
     assert made == 18 and number == 11  # init and python are two of the twenty
-    assert "no new process was allowed" in done.stderr
+    assert "new process was refused" in done.stderr
     result = root.run_json("python3", "-c", script, options=["--pids", "20"])
     assert result["pids_refused"] >= 1 and result["pids_peak"] == 20
 
@@ -66,8 +66,12 @@ while time.monotonic() - start < 1.5:
 used = resource.getrusage(resource.RUSAGE_SELF)
 print((used.ru_utime + used.ru_stime) / (time.monotonic() - start))
 """
-    done = root.sandglass("run", "--cpus", "0.5", "--", "python3", "-c", script)
-    assert 0.375 <= float(done.stdout) <= 0.625
+    for _ in range(4):  # others on this machine may take time from us, but nobody can give us more
+        share = float(root.sandglass("run", "--cpus", "0.5", "--", "python3", "-c", script).stdout)
+        assert share <= 0.625
+        if share >= 0.375:
+            return
+    raise AssertionError(f"only {share} of a processor")
 
 
 def test_a_full_disk_is_no_space_left_and_reported(runner):

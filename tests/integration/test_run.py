@@ -338,7 +338,7 @@ def test_a_read_only_run_has_read_only_binds(root):
 
 FIELDS = {"exit_code", "ended_by", "limit", "signal", "wall_ms", "cpu_ms", "memory_peak_bytes",
           "pids_peak", "disk_used_bytes", "disk_limit_bytes", "output_bytes", "oom_kills",
-          "pids_refused", "disk_full", "output_truncated", "not_enforced", "copy_out_error",
+          "pids_refused", "disk_full", "output_truncated", "not_enforced", "copy_out_error", "copies_skipped",
           "stdout", "stderr"}
 
 
