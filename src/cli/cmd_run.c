@@ -181,7 +181,7 @@ static int prepare(struct job *j, struct sg_err *err)
     r->err_fd = STDERR_FILENO;
     const bool is_terminal = sg_term_is_tty(STDIN_FILENO) && sg_term_is_tty(STDOUT_FILENO);
     r->has_tty = cfg->tty == SG_TTY_ON || (cfg->tty == SG_TTY_AUTO && is_terminal);
-    if (r->has_tty)
+    if (r->has_tty && !sg_run_was_asked_for(j->cli, "output-limit"))
         r->output_bytes = 0; /* a person reads along, and ends it when it is enough */
     if (cfg->json) {
         r->has_tty = false;

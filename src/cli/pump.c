@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,10 +12,24 @@
 #include "base/auto.h"
 #include "base/banned.h"
 
+/* A terminal blocks in the middle of a write when nobody reads it; opened anew, without blocking,
+ * it does not, and whoever else has it keeps it as it was. */
+static int reopen_terminal(int fd)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd)
 {
     struct stat st;
     *p = (struct sg_pump) { .from_fd = from_fd, .to_fd = to_fd };
+    if (to_fd >= 0 && isatty(to_fd)) {
+        const int own = reopen_terminal(to_fd);
+        p->owns_to = own >= 0;
+        p->to_fd = own >= 0 ? own : to_fd;
+    }
     p->is_to_regular = to_fd >= 0 && fstat(to_fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
@@ -69,7 +84,7 @@ static bool is_ready(int fd, short events)
     return poll(&f, 1, 0) > 0;
 }
 
-/* After POLLOUT a pipe or terminal takes PIPE_BUF bytes without blocking, whatever its flags. */
+/* After POLLOUT a pipe takes PIPE_BUF bytes without blocking, whatever its flags. */
 static void drain(struct sg_pump *p)
 {
     while (p->n > 0 && is_ready(p->to_fd, POLLOUT)) {

@@ -28,6 +28,7 @@ enum {
     GRACE_MS = 2000,      /* between TERM and KILL */
     PATIENCE_SIGNALS = 3, /* so many INT or TERM from outside end a command that ignores them */
     PIPE_BYTES = 1 << 18,
+    MESSAGES_A_TURN = 64,
 };
 enum { PUMP_IN, PUMP_OUT, PUMP_ERR, PUMP_COUNT };
 
@@ -39,6 +40,7 @@ struct running {
     struct sg_packet packet;
     struct sg_term term;
     int signal_fd;
+    sigset_t signals; /* those that we forward */
     int64_t spawn_id;
     uint32_t pid; /* 0: not known yet */
     bool has_ended, is_told_to_end;
@@ -235,7 +237,8 @@ static void on_message(struct running *r)
 
 static void on_control(struct running *r)
 {
-    while (!r->has_ended) {
+    /* Bounded: a flood from inside must not keep us from our deadlines. */
+    for (unsigned i = 0; i < MESSAGES_A_TURN && !r->has_ended; i++) {
         struct sg_err err = { 0 };
         switch (sg_chan_recv(r->client.fd, 1u << SG_ROLE_REPLY | 1u << SG_ROLE_EVENT, false,
                              &r->packet, &err)) {
@@ -356,7 +359,7 @@ static void settle_result(struct running *r)
     res->is_disk_full = res->report.disk_used_bytes + slack >= res->report.disk_bytes;
 }
 
-static int open_signals(struct sg_err *err)
+static int open_signals(sigset_t *ret_set, struct sg_err *err)
 {
     static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
     sigset_t set;
@@ -364,6 +367,7 @@ static int open_signals(struct sg_err *err)
     for (size_t i = 0; i < SG_COUNT(forwarded); i++)
         sigaddset(&set, forwarded[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    *ret_set = set;
     struct sigaction ignore = { .sa_handler = SIG_IGN };
     (void)sigaction(SIGPIPE, &ignore, NULL);
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -380,15 +384,18 @@ static int finish(struct running *r, bool *ret_is_command, struct sg_err *err)
     const struct sg_run_spec *s = r->spec;
     if (r->failure.kind != SG_OK) {
         *err = r->failure;
-        *ret_is_command = err->sys == ENOEXEC ||
-                          (err->kind != SG_INVALID && /* that is the work directory's */
-                           (err->sys == ENOENT || err->sys == EACCES));
+        *ret_is_command =
+            err->sys == ENOEXEC || (err->kind != SG_INVALID && /* that is the work directory's */
+                                    (err->sys == ENOENT || err->sys == EACCES));
         return -1;
     }
-    if (s->copy_out && s->copy_out->n > 0) /* the command's own result is told all the same */
+    if (s->copy_out && s->copy_out->n > 0) {    /* the command's own result is told all the same */
+        send_signal(r, SIGKILL, SG_SIGNAL_ALL); /* nobody changes the files while we copy */
+        (void)sigprocmask(SIG_UNBLOCK, &r->signals, NULL); /* Ctrl-C ends a long copy, and us */
         (void)sg_copy_out_all(&r->client, s->cell.is_rootless ? "" : s->user, s->workdir,
                               s->copy_out, r->result.report.disk_bytes, &r->result.copies_skipped,
                               &r->result.copy_failure);
+    }
     return 0;
 }
 
@@ -400,7 +407,7 @@ int sg_run(struct sg_cell *cell, const struct sg_run_spec *spec, struct sg_run_r
     for (unsigned i = 0; i < PUMP_COUNT; i++)
         sg_pump_init(&r.pumps[i], -1, -1);
     sg_packet_init(&r.packet);
-    r.signal_fd = open_signals(err);
+    r.signal_fd = open_signals(&r.signals, err);
     int result = r.signal_fd < 0 ? -1 : start(&r, err);
     if (result == 0) {
         if (spec->timeout_ms)

@@ -95,15 +95,22 @@ static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
         { RLIMIT_NOFILE, spec->limits.open_files, true },
         { RLIMIT_CORE, 0, true },
         { RLIMIT_MEMLOCK, 8u << 20, true },
+        { RLIMIT_SIGPENDING, 4096, true },
+        { RLIMIT_MSGQUEUE, 819200, true }, /* the kernel's own default */
         /* Where the cgroup is not to be had, the next best thing; the report names it. */
         { RLIMIT_DATA, spec->limits.mem_bytes, c->cgroup.missing & 1u << SG_CTRL_MEMORY },
         { RLIMIT_NPROC, spec->limits.pids, c->cgroup.missing & 1u << SG_CTRL_PIDS },
     };
-    for (size_t i = 0; i < SG_COUNT(limits); i++)
-        if (limits[i].is_on && !sg_switch_is_on(SG_SWITCH_NO_RLIMITS))
-            sg_plan_add(&c->plan,
-                        (struct sg_step) { STEP_RLIMIT, .value = (uint64_t)limits[i].which,
-                                           .limit = limits[i].limit });
+    for (size_t i = 0; i < SG_COUNT(limits); i++) {
+        if (!limits[i].is_on || sg_switch_is_on(SG_SWITCH_NO_RLIMITS))
+            continue;
+        struct rlimit own; /* lower than asked is fine, and all that we can give */
+        uint64_t limit = limits[i].limit;
+        if (getrlimit(limits[i].which, &own) == 0 && own.rlim_max < limit)
+            limit = own.rlim_max;
+        sg_plan_add(&c->plan, (struct sg_step) { STEP_RLIMIT, .value = (uint64_t)limits[i].which,
+                                                 .limit = limit });
+    }
 }
 
 static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)

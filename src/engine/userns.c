@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +47,23 @@ static int open_namespace(pid_t pid, struct sg_err *err)
     return fd;
 }
 
+/* The maker of a user namespace owns it, and what is counted per user (inotify instances, queued
+ * signals, message queues) is counted against its owner, too. Were that root, one cell could use up
+ * the host root's; so the cell's own root makes it, for which our effective id is another for as
+ * long as the call takes. Capabilities stay: the host may not let others make one. */
+static long clone_owned_by(uint32_t owner, struct clone_args *args, uint32_t *word)
+{
+    const bool changes =
+        owner != geteuid() && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) == 0;
+    if (changes && sg_raw(SYS_setresuid, -1, owner, -1) < 0)
+        abort();
+    long pid = sg_raw_clone3(args, sg_hold_child, word);
+    if (changes &&
+        (sg_raw(SYS_setresuid, -1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0))
+        abort(); /* never go on as somebody else */
+    return pid;
+}
+
 int sg_userns_init(struct sg_userns *u, const struct sg_idmap *map, struct sg_err *err)
 {
     u->fd = -1;
@@ -51,7 +71,7 @@ int sg_userns_init(struct sg_userns *u, const struct sg_idmap *map, struct sg_er
     struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
                                .stack = (uintptr_t)u->stack,
                                .stack_size = sizeof u->stack };
-    long pid = sg_raw_clone3(&args, sg_hold_child, &u->word);
+    long pid = clone_owned_by(map->outside, &args, &u->word);
     if (pid < 0) {
         errno = (int)-pid;
         return sg_fail_sys(err, "make a user namespace (sysctl user.max_user_namespaces, or a "
