@@ -317,24 +317,25 @@ static void loop(struct running *r)
 }
 
 /* What the command wrote before it ended is in the pipes; what others still write is not waited
- * for. Our own readers may be slow, so this has a deadline. */
+ * for. Our own reader may take its time, unless the run is over by force or by a signal. */
 static void drain_output(struct running *r)
 {
-    const uint64_t until = sg_now_ns() + 30ull * 1000000000u;
+    const uint64_t until = sg_now_ns() + (uint64_t)GRACE_MS * 1000000u;
     for (;;) {
         const uint64_t before = output_moved(r);
         move_bytes(r);
-        bool is_pending = r->pumps[PUMP_OUT].n > 0 || r->pumps[PUMP_ERR].n > 0;
-        if (!is_pending && output_moved(r) == before)
+        const bool is_pending = r->pumps[PUMP_OUT].n > 0 || r->pumps[PUMP_ERR].n > 0;
+        if ((!is_pending && output_moved(r) == before) ||
+            (r->is_told_to_end && sg_now_ns() > until))
             return;
-        if (sg_now_ns() > until)
+        if (!is_pending)
+            continue;
+        struct pollfd fds[5] = { { .fd = r->signal_fd, .events = POLLIN } };
+        unsigned n = 1;
+        n += sg_pump_poll(&r->pumps[PUMP_OUT], fds + n);
+        n += sg_pump_poll(&r->pumps[PUMP_ERR], fds + n);
+        if (poll(fds, n, GRACE_MS) > 0 && fds[0].revents)
             return;
-        if (is_pending) {
-            struct pollfd fds[4];
-            unsigned n = sg_pump_poll(&r->pumps[PUMP_OUT], fds);
-            n += sg_pump_poll(&r->pumps[PUMP_ERR], fds + n);
-            (void)poll(fds, n, 1000);
-        }
     }
 }
 
