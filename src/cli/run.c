@@ -316,6 +316,15 @@ static void loop(struct running *r)
     }
 }
 
+static bool is_told_to_stop(struct running *r)
+{
+    struct signalfd_siginfo info;
+    bool is_told = false;
+    while (read(r->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        is_told = is_told || info.ssi_signo != SIGWINCH;
+    return is_told;
+}
+
 /* What the command wrote before it ended is in the pipes; what others still write is not waited
  * for. Our own reader may take its time, unless the run is over by force or by a signal. */
 static void drain_output(struct running *r)
@@ -334,7 +343,7 @@ static void drain_output(struct running *r)
         unsigned n = 1;
         n += sg_pump_poll(&r->pumps[PUMP_OUT], fds + n);
         n += sg_pump_poll(&r->pumps[PUMP_ERR], fds + n);
-        if (poll(fds, n, GRACE_MS) > 0 && fds[0].revents)
+        if (poll(fds, n, GRACE_MS) > 0 && fds[0].revents && is_told_to_stop(r))
             return;
     }
 }
