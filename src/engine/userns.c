@@ -53,13 +53,14 @@ static int open_namespace(pid_t pid, struct sg_err *err)
  * long as the call takes. Capabilities stay: the host may not let others make one. */
 static long clone_owned_by(uint32_t owner, struct clone_args *args, uint32_t *word)
 {
-    const bool changes =
-        owner != geteuid() && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) == 0;
-    if (changes && sg_raw(SYS_setresuid, -1, owner, -1) < 0)
-        abort();
-    long pid = sg_raw_clone3(args, sg_hold_child, word);
-    if (changes &&
-        (sg_raw(SYS_setresuid, -1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0))
+    if (owner == geteuid())
+        return sg_raw_clone3(args, sg_hold_child, word);
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+        return -errno;
+    const long changed = sg_raw(SYS_setresuid, -1, owner, -1);
+    const long pid = changed < 0 ? changed : sg_raw_clone3(args, sg_hold_child, word);
+    if ((changed >= 0 && sg_raw(SYS_setresuid, -1, 0, -1) < 0) ||
+        prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0)
         abort(); /* never go on as somebody else */
     return pid;
 }
