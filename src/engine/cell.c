@@ -88,7 +88,7 @@ static void plan_cgroups(struct sg_cell *c)
 static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
 {
     const struct {
-        int which;
+        unsigned which;
         uint64_t limit;
         bool is_on;
     } limits[] = {
@@ -108,8 +108,8 @@ static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
         uint64_t limit = limits[i].limit;
         if (getrlimit(limits[i].which, &own) == 0 && own.rlim_max < limit)
             limit = own.rlim_max;
-        sg_plan_add(&c->plan, (struct sg_step) { STEP_RLIMIT, .value = (uint64_t)limits[i].which,
-                                                 .limit = limit });
+        sg_plan_add(&c->plan,
+                    (struct sg_step) { STEP_RLIMIT, .value = limits[i].which, .limit = limit });
     }
 }
 
