@@ -153,6 +153,8 @@ static const char *judge(const struct variant *v, int status, char *ret, size_t 
     char processes[400], things[400];
     left_processes(LEFT_MS, processes, sizeof processes);
     __atomic_store_n(&shared->fault.is_armed, 0, __ATOMIC_RELEASE);
+    if (WIFSIGNALED(status) && !(v->cell_flags & SG_CELL_SWEPT))
+        (void)sg_cgroup_sweep(true); /* it had nobody to remove them: the next who looks does */
     left_things(things, sizeof things);
     if (*processes || *things || *shared->left)
         (void)snprintf(ret, cap, "left behind: %s %s %s", processes, things, shared->left);
