@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "base/banned.h"
 
-/* Builds it and leaves HELLO in the socket; pid 1 is on its way. With a sweeper, as `run` has it. */
+/* Builds it and leaves HELLO in the socket; pid 1 is on its way. With a sweeper, as `run` has it.
+ */
 static int begin(struct sg_guest *g, const struct sg_cell_spec *spec, struct sg_err *err)
 {
     *g = (struct sg_guest) { .cell = sg_cell_start(false, SG_CELL_SWEPT, err) };

@@ -121,11 +121,20 @@ static int turn(struct sg_init *in, struct sg_err *err)
 /* ---- start ---- */
 
 /* Children inherit our dispositions, so they are put right once, here, and not at every spawn. */
+enum { KERNEL_SIGNALS = 64 };
+
+/* Not by way of libc, which keeps a few numbers to itself and would leave those ignored that
+ * whoever started us had ignored. KILL and STOP refuse, which is fine. */
 static void reset_signals(void)
 {
-    for (int i = 1; i < NSIG; i++)
-        if (i != SIGKILL && i != SIGSTOP)
-            (void)signal(i, SIG_DFL);
+    const struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        uint64_t mask;
+    } plain = { .handler = SIG_DFL };
+    for (int i = 1; i <= KERNEL_SIGNALS; i++)
+        (void)syscall(SYS_rt_sigaction, i, &plain, NULL, sizeof plain.mask);
 }
 
 static int open_sources(struct sg_init *in, struct sg_err *err)

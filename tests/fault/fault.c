@@ -7,6 +7,7 @@
 #include "hook.h"
 #undef SG_RAW_HOOK
 #include "sys/raw.h"
+#include "base/banned.h"
 
 struct fault *fault;
 

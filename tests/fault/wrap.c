@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "fault.h"
+#include "base/banned.h"
 
 /* What a descriptor is, for the report. */
 static const char *name_of(int fd)

@@ -102,9 +102,7 @@ def test_a_directory_that_is_refused_is_not_called_an_archive(store):
 
 
 def test_recipes_are_not_installed_where_an_ordinary_user_keeps_templates():
-    build = pathlib.Path(BIN).resolve().parents[2]
-    if not (build / "meson-private").is_dir():
-        pytest.skip("needs a build tree")
+    build = os.environ.get("SANDGLASS_BUILD") or pathlib.Path(BIN).resolve().parents[2]
     done = subprocess.run(["meson", "introspect", "--installed", build], capture_output=True,
                           text=True, timeout=60)
     places = json.loads(done.stdout).values()
