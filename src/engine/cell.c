@@ -62,13 +62,30 @@ static uint64_t unless(enum sg_switch s, uint64_t value)
 
 /* ---- the child's steps ---- */
 
-/* What needs nothing of ours: the namespaces are made on one core while we work on the other. */
+/* Hidden from the cell's own proc: what anybody could read there and tells of the host. Files that
+ * only the host's root may open (kcore, kmsg, sysrq-trigger ...) need no cover: root inside is
+ * nobody to them. */
+static const char *const proc_masks[] = {
+    "acpi",      "asound",        "bus",  "driver",        "fs",          "irq", "keys",
+    "key-users", "latency_stats", "scsi", "sysrq-trigger", "timer_stats",
+};
+
+/* What needs nothing of ours: done on one core while we work on the other. The cell's proc waits
+ * over the host's, in the child's own mount namespace, until there is a root to move it to. */
 static void plan_start(struct sg_plan *p, int self_fd, bool makes_net)
 {
     sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = self_fd });
     if (makes_net)
         sg_plan_add(p, (struct sg_step) { .op = STEP_MAKE_NET });
     sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
+    sg_plan_add(p, (struct sg_step) { STEP_MOUNT_PROC, .to_fd = AT_FDCWD, .path = "/proc" });
+    if (!sg_switch_is_on(SG_SWITCH_NO_MASKS)) {
+        sg_plan_add(p, (struct sg_step) { STEP_MAKE_COVERS, .to_fd = AT_FDCWD, .path = "/sys" });
+        for (size_t i = 0; i < SG_COUNT(proc_masks); i++)
+            sg_plan_add(p, (struct sg_step) { STEP_MASK_PROC, .path = proc_masks[i] });
+        sg_plan_add(p, (struct sg_step) { .op = STEP_LOCK_PROC_SYS });
+    }
+    sg_plan_add(p, (struct sg_step) { .op = STEP_RESET_SIGNALS });
     sg_plan_publish(p);
 }
 
@@ -229,6 +246,7 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
     struct sg_cell *c = sg_new(struct sg_cell);
     c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
     c->space_fd = c->sweeper.keep_fd = c->plan.proc_fd = c->self_fd = -1;
+    c->plan.covers_fd = -1;
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
     sg_root_init(&c->root);
@@ -289,6 +307,7 @@ static void drop_setup(struct sg_cell *c)
     sg_drop_fd(&c->init_fd);
     sg_drop_fd(&c->far_fd);
     sg_drop_fd(&c->plan.proc_fd);
+    sg_drop_fd(&c->plan.covers_fd);
     sg_drop_fd(&c->self_fd);
     for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
         sg_drop_fd(&c->cgroup.join_fds[i]);
@@ -316,13 +335,14 @@ int sg_cell_pidfd(const struct sg_cell *c)
     return c->pidfd;
 }
 
-int sg_cell_report(const struct sg_cell *c, struct sg_cell_report *ret, struct sg_err *err)
+int sg_cell_report(const struct sg_cell *c, bool has_usage, struct sg_cell_report *ret,
+                   struct sg_err *err)
 {
     struct sg_cell_report r = { .missing = c->cgroup.missing,
                                 .is_swap_counted = c->is_swap_counted };
     const struct sg_root space = { .scratch_fd = c->space_fd };
     uint64_t unused = 0;
-    if (sg_cgroup_usage(&c->cgroup, &r.usage, err) < 0)
+    if (has_usage && sg_cgroup_usage(&c->cgroup, &r.usage, err) < 0)
         return -1;
     if (sg_root_space(&space, &r.disk_bytes, &unused) < 0)
         return sg_fail_sys(err, "ask for the space of the writable layer");

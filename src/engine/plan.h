@@ -31,7 +31,9 @@ enum sg_step_op {
     STEP_ATTACH_PART,   /* fd + text: part of an attached mount; value: attributes; to_fd + path:
                            where; is_optional: target may be missing */
     STEP_MOUNT_PROC,    /* to_fd + path: where                                      */
-    STEP_MASK_PROC,     /* fd: mount with "void" and "none"; path: below /proc       */
+    STEP_RESET_SIGNALS, /* what our caller ignores, the cell's processes do not     */
+    STEP_MAKE_COVERS,   /* to_fd + path: where they may be                           */
+    STEP_MASK_PROC,     /* path: below /proc                                        */
     STEP_MOVE_PROC,     /* to_fd + path: where it belongs                            */
     STEP_LOCK_PROC_SYS, /* /proc/sys read-only                                      */
     STEP_MOUNT_DEVPTS,  /* to_fd + path: where; value: gid of the terminals, is_optional: none;
@@ -70,7 +72,8 @@ struct sg_plan {
     uint32_t child_tid; /* shared: cleared by the kernel when the child execs or ends */
     uint32_t failed_at; /* 1 + index of the step that failed */
     int32_t failed_sys;
-    int proc_fd; /* the child's: the proc mount between two of its steps; ours to close */
+    int proc_fd;   /* the child's: the proc mount between two of its steps; ours to close */
+    int covers_fd; /* the same for what covers parts of it */
 };
 
 /* "Where" is a path below the root to_fd, resolved inside it and through no link, or a plain path

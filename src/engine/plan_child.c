@@ -30,6 +30,7 @@ enum {
     DETACH = 2,               /* MNT_DETACH */
     MODE_TYPE = 0170000,
     MODE_DIR = 0040000,
+    MODE_FILE = 0100000,
     E_NOENT = 2,
     E_SRCH = 3,
     E_XDEV = 18,
@@ -111,6 +112,17 @@ static long join_net(struct sg_plan *p, const struct sg_step *s)
     return ret;
 }
 
+static long reset_signals(struct sg_plan *p, const struct sg_step *s)
+{
+    (void)p, (void)s;
+    const struct {
+        uint64_t handler, flags, restorer, mask;
+    } plain = { 0 };              /* SIG_DFL */
+    for (int i = 1; i <= 64; i++) /* KILL and STOP refuse, which is fine */
+        (void)sg_raw(SYS_rt_sigaction, i, &plain, 0, sizeof plain.mask);
+    return 0;
+}
+
 static long private_mounts(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p, (void)s;
@@ -168,8 +180,21 @@ static long move_proc(struct sg_plan *p, const struct sg_step *s)
     return attach_below(p->proc_fd, s->to_fd, s->path);
 }
 
-/* Masks are parts of a mount that nobody inside can reach or supply; a file is covered by an
- * empty file, a directory by an empty directory. */
+/* Masks are parts of a mount that nobody inside can reach or supply; a file is covered by an empty
+ * file, a directory by an empty directory. */
+static long make_covers(struct sg_plan *p, const struct sg_step *s)
+{
+    const char *const small[] = { "size", "4k", "mode", "0555", NULL };
+    long mnt = mount_fs("tmpfs", small, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (mnt < 0)
+        return mnt;
+    p->covers_fd = (int)mnt;
+    long ret = sg_raw(SYS_mkdirat, mnt, "none", 0555);
+    if (ret >= 0)
+        ret = sg_raw(SYS_mknodat, mnt, "void", MODE_FILE, 0);
+    return ret < 0 ? ret : attach_below(mnt, s->to_fd, s->path);
+}
+
 static long mask_proc(struct sg_plan *p, const struct sg_step *s)
 {
     struct statx st;
@@ -177,7 +202,7 @@ static long mask_proc(struct sg_plan *p, const struct sg_step *s)
     if (ret < 0)
         return ret == -E_NOENT ? 0 : ret;
     const char *cover = (st.stx_mode & MODE_TYPE) == MODE_DIR ? "none" : "void";
-    long part = sg_raw(SYS_open_tree, s->fd, cover, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    long part = sg_raw(SYS_open_tree, p->covers_fd, cover, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (part < 0)
         return part;
     struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
@@ -371,6 +396,8 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_ATTACH] = attach,
     [STEP_ATTACH_PART] = attach_part,
     [STEP_MOUNT_PROC] = mount_proc,
+    [STEP_RESET_SIGNALS] = reset_signals,
+    [STEP_MAKE_COVERS] = make_covers,
     [STEP_MASK_PROC] = mask_proc,
     [STEP_MOVE_PROC] = move_proc,
     [STEP_LOCK_PROC_SYS] = lock_proc_sys,

@@ -28,14 +28,6 @@ static const uint64_t INERT = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 /* All cells together share what kernel.pty.max leaves, 3,072 by default: none may take them all. */
 static const char MAX_TERMINALS[] = "64";
 
-/* Hidden from the cell's own proc: what anybody could read there and tells of the host. Files that
- * only the host's root may open (kcore, kmsg, sysrq-trigger ...) need no cover: root inside is
- * nobody to them. */
-static const char *const proc_masks[] = {
-    "acpi",      "asound",        "bus",  "driver",        "fs",          "irq", "keys",
-    "key-users", "latency_stats", "scsi", "sysrq-trigger", "timer_stats",
-};
-
 void sg_root_init(struct sg_root *r)
 {
     r->fd_count = 0;
@@ -157,7 +149,7 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
      * all processors; so these go the way of the host's root, which waits anyway. */
     for (size_t i = 0; i < spec->layer_count; i++)
         sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = lower[i], .to_fd = AT_FDCWD,
-                                             .path = "/proc" });
+                                             .path = "/sys" });
     return 0;
 }
 
@@ -263,24 +255,6 @@ static int add_workdir(struct sg_root *r, const struct sg_cell_spec *spec, uint3
     return 0;
 }
 
-/* What needs the scratch alone is published at once: the child works on its proc while we prepare
- * the root. (Not sooner: an overlay takes no layer from a mount that is attached elsewhere.) The
- * scratch's place until the switch is over the host's /proc, in the child's own mount namespace; it
- * goes with the host's root. */
-static void add_early(struct sg_root *r, struct sg_plan *plan)
-{
-    sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->scratch_fd, .to_fd = AT_FDCWD,
-                                         .path = "/proc" });
-    sg_plan_add(plan, (struct sg_step) { STEP_MOUNT_PROC, .to_fd = r->scratch_fd, .path = "proc" });
-    const bool has_masks = !sg_switch_is_on(SG_SWITCH_NO_MASKS);
-    for (size_t i = 0; has_masks && i < SG_COUNT(proc_masks); i++)
-        sg_plan_add(
-            plan, (struct sg_step) { STEP_MASK_PROC, .fd = r->scratch_fd, .path = proc_masks[i] });
-    if (has_masks)
-        sg_plan_add(plan, (struct sg_step) { .op = STEP_LOCK_PROC_SYS });
-    sg_plan_publish(plan);
-}
-
 static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
                       struct sg_plan *plan, struct sg_err *err)
 {
@@ -326,7 +300,8 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
     if (sg_scratch_make(r, spec, spec->is_rootless ? 0 : ids->first, err) < 0 ||
         begin_overlay(r, err) < 0 || make_overlay(r, spec, userns_fd, plan, err) < 0)
         return -1;
-    add_early(r, plan);
+    sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->scratch_fd, .to_fd = AT_FDCWD,
+                                         .path = "/sys" });
     if (add_mounts(r, spec, ids, plan, err) < 0)
         return -1;
     for (size_t i = 0; i < spec->bind_count; i++)

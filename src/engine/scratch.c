@@ -6,8 +6,7 @@
  *     tmp shm     /tmp and /dev/shm
  *     work        the work directory of a cell whose root is read-only
  *     dev         /dev, seen read-only
- *     proc        where the cell's proc waits for the root to be ready
- *     none void   an empty directory and an empty file, to cover others with */
+ *     none        an empty directory, to cover others with */
 #include "engine/root_internal.h"
 
 #include <fcntl.h>
@@ -36,9 +35,8 @@ static const struct {
     mode_t mode;
     bool is_owned; /* by root inside; the others by nobody who could change them */
 } dirs[] = {
-    { "up", 0755, true },    { "wk", 0755, false },   { "tmp", 01777, true },
-    { "shm", 01777, true },  { "work", 0755, true },  { "dev", 0755, false },
-    { "proc", 0755, false }, { "none", 0555, false },
+    { "up", 0755, true },   { "wk", 0755, false },  { "tmp", 01777, true },  { "shm", 01777, true },
+    { "work", 0755, true }, { "dev", 0755, false }, { "none", 0555, false },
 };
 
 static const struct node {
@@ -84,7 +82,7 @@ int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t
         return sg_wrap(err, "make the writable layer");
     r->scratch_fd = sg_root_keep(r, fd);
     const mode_t mask = umask(0);
-    int ret = mknodat(fd, "void", S_IFREG, 0);
+    int ret = 0;
     for (size_t i = 0; ret == 0 && i < SG_COUNT(dirs); i++) {
         ret = mkdirat(fd, dirs[i].name, dirs[i].mode);
         if (ret == 0 && dirs[i].is_owned)
