@@ -183,7 +183,6 @@ static int prepare(struct job *j, struct sg_err *err)
     r->has_tty = cfg->tty == SG_TTY_ON || (cfg->tty == SG_TTY_AUTO && is_terminal);
     if (r->has_tty && !sg_run_was_asked_for(j->cli, "output-limit"))
         r->output_bytes = 0; /* a person reads along, and ends it when it is enough */
-    r->wants_usage = cfg->json;
     if (cfg->json) {
         r->has_tty = false;
         r->out_capture = &j->out;

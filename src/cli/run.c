@@ -357,12 +357,10 @@ static void settle_result(struct running *r)
     res->output_bytes = output_moved(r);
     res->output_lost_sys =
         r->pumps[PUMP_OUT].lost_sys ? r->pumps[PUMP_OUT].lost_sys : r->pumps[PUMP_ERR].lost_sys;
-    /* A success that nobody asks about costs no look into the cgroups. */
-    const bool is_plain = res->ending == SG_END_EXIT && res->code == 0 && !r->spec->wants_usage;
-    if (sg_cell_report(r->cell, !is_plain, &res->report, NULL) < 0)
+    if (sg_cell_report(r->cell, &res->report, NULL) < 0)
         return;
     const struct sg_usage *u = &res->report.usage;
-    if (!is_plain && u->cpu_ns != SG_UNKNOWN)
+    if (u->cpu_ns != SG_UNKNOWN)
         res->cpu_ns = u->cpu_ns;
     const bool was_killed = res->signal == SIGKILL || res->code == 128 + SIGKILL;
     if (u->oom_kills > 0 && was_killed && !r->is_told_to_end)

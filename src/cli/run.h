@@ -13,7 +13,7 @@ struct sg_run_spec {
     char *const *argv;
     char *const *env;
     const char *user, *workdir;
-    bool has_tty, wants_usage;                   /* usage: also of a run that ended well */
+    bool has_tty;
     uint64_t timeout_ms, output_bytes;           /* 0: none */
     int in_fd, out_fd, err_fd;                   /* ours, to pump from and to; in_fd -1: nothing */
     struct sg_buf *out_capture, *err_capture;    /* instead of out_fd, err_fd where not NULL */

@@ -335,14 +335,13 @@ int sg_cell_pidfd(const struct sg_cell *c)
     return c->pidfd;
 }
 
-int sg_cell_report(const struct sg_cell *c, bool has_usage, struct sg_cell_report *ret,
-                   struct sg_err *err)
+int sg_cell_report(const struct sg_cell *c, struct sg_cell_report *ret, struct sg_err *err)
 {
     struct sg_cell_report r = { .missing = c->cgroup.missing,
                                 .is_swap_counted = c->is_swap_counted };
     const struct sg_root space = { .scratch_fd = c->space_fd };
     uint64_t unused = 0;
-    if (has_usage && sg_cgroup_usage(&c->cgroup, &r.usage, err) < 0)
+    if (sg_cgroup_usage(&c->cgroup, &r.usage, err) < 0)
         return -1;
     if (sg_root_space(&space, &r.disk_bytes, &unused) < 0)
         return sg_fail_sys(err, "ask for the space of the writable layer");

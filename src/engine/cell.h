@@ -37,9 +37,7 @@ struct sg_cell_report {
     unsigned missing;                     /* controllers that were not to be had, 1 << enum */
     bool is_swap_counted;
 };
-/* `has_usage` false: only what costs nothing to know (missing, is_swap_counted, the disk). */
-int sg_cell_report(const struct sg_cell *c, bool has_usage, struct sg_cell_report *ret,
-                   struct sg_err *err);
+int sg_cell_report(const struct sg_cell *c, struct sg_cell_report *ret, struct sg_err *err);
 
 void sg_cell_kill(struct sg_cell *c); /* SIGKILL to pid 1: the kernel ends all others */
 void sg_cell_free(struct sg_cell *c);

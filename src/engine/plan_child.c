@@ -32,6 +32,7 @@ enum {
     MODE_DIR = 0040000,
     MODE_FILE = 0100000,
     E_NOENT = 2,
+    E_INVAL = 22,
     E_SRCH = 3,
     E_XDEV = 18,
     E_INVAL = 22,
@@ -117,9 +118,12 @@ static long reset_signals(struct sg_plan *p, const struct sg_step *s)
     (void)p, (void)s;
     const struct {
         uint64_t handler, flags, restorer, mask;
-    } plain = { 0 };              /* SIG_DFL */
-    for (int i = 1; i <= 64; i++) /* KILL and STOP refuse, which is fine */
-        (void)sg_raw(SYS_rt_sigaction, i, &plain, 0, sizeof plain.mask);
+    } plain = { 0 }; /* SIG_DFL */
+    for (int i = 1; i <= 64; i++) {
+        long ret = sg_raw(SYS_rt_sigaction, i, &plain, 0, sizeof plain.mask);
+        if (ret < 0 && ret != -E_INVAL) /* KILL and STOP: nobody could have changed them */
+            return ret;
+    }
     return 0;
 }
 

@@ -128,7 +128,7 @@ int scene_play(const char *root, unsigned flags, struct sg_err *err)
     if (ret == 0)
         ret = await_exit(sg_cell_ctl(cell), &packet, err);
     if (ret == 0)
-        ret = sg_cell_report(cell, true, &report, err);
+        ret = sg_cell_report(cell, &report, err);
     if (!(flags & SG_CELL_SWEPT)) /* else the process ends, and the sweeper does the rest */
         sg_cell_free(cell);
     return ret;
