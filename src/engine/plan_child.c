@@ -32,7 +32,6 @@ enum {
     MODE_DIR = 0040000,
     MODE_FILE = 0100000,
     E_NOENT = 2,
-    E_INVAL = 22,
     E_SRCH = 3,
     E_XDEV = 18,
     E_INVAL = 22,
