@@ -164,8 +164,7 @@ int sg_init_run(int ctl_fd, struct sg_err *err)
     sg_packet_init(&in->packet);
     sg_users_init(&in->users);
 
-    if (getpid() != 1) /* for pid 1 the engine has done it, at a time that cost nothing */
-        reset_signals();
+    reset_signals();
     (void)umask(0); /* modes in requests mean what they say */
     (void)syscall(SYS_setgroups, (size_t)0,
                   NULL); /* user_enter.c relies on it; rootless has none */
