@@ -95,8 +95,6 @@ static int collect_binds(struct job *j, struct sg_err *err)
         char *target = sg_printf("%.*s", (int)m.target.n, m.target.p);
         j->owned[j->owned_count++] = source;
         j->owned[j->owned_count++] = target;
-        if (strcmp(target, "/") == 0)
-            return sg_fail(err, SG_INVALID, "--bind cannot replace the root: use --template DIR");
         cell->binds[cell->bind_count++] =
             (struct sg_bind) { source, target, m.is_read_only ? SG_BIND_READ_ONLY : 0 };
     }

@@ -85,7 +85,6 @@ static void plan_start(struct sg_plan *p, int self_fd, bool makes_net)
             sg_plan_add(p, (struct sg_step) { STEP_MASK_PROC, .path = proc_masks[i] });
         sg_plan_add(p, (struct sg_step) { .op = STEP_LOCK_PROC_SYS });
     }
-    sg_plan_add(p, (struct sg_step) { .op = STEP_RESET_SIGNALS });
     sg_plan_publish(p);
 }
 

@@ -23,7 +23,6 @@ static const char *const names[STEP_OP_COUNT] = {
     [STEP_ATTACH] = "attach",
     [STEP_ATTACH_PART] = "attach",
     [STEP_MOUNT_PROC] = "mount /proc",
-    [STEP_RESET_SIGNALS] = "reset signals",
     [STEP_MAKE_COVERS] = "make the covers of /proc",
     [STEP_MASK_PROC] = "mask a part of /proc",
     [STEP_MOVE_PROC] = "attach /proc",

@@ -31,7 +31,6 @@ enum sg_step_op {
     STEP_ATTACH_PART,   /* fd + text: part of an attached mount; value: attributes; to_fd + path:
                            where; is_optional: target may be missing */
     STEP_MOUNT_PROC,    /* to_fd + path: where                                      */
-    STEP_RESET_SIGNALS, /* what our caller ignores, the cell's processes do not     */
     STEP_MAKE_COVERS,   /* to_fd + path: where they may be                           */
     STEP_MASK_PROC,     /* path: below /proc                                        */
     STEP_MOVE_PROC,     /* to_fd + path: where it belongs                            */

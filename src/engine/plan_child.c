@@ -112,20 +112,6 @@ static long join_net(struct sg_plan *p, const struct sg_step *s)
     return ret;
 }
 
-static long reset_signals(struct sg_plan *p, const struct sg_step *s)
-{
-    (void)p, (void)s;
-    const struct {
-        uint64_t handler, flags, restorer, mask;
-    } plain = { 0 }; /* SIG_DFL */
-    for (int i = 1; i <= 64; i++) {
-        long ret = sg_raw(SYS_rt_sigaction, i, &plain, 0, sizeof plain.mask);
-        if (ret < 0 && ret != -E_INVAL) /* KILL and STOP: nobody could have changed them */
-            return ret;
-    }
-    return 0;
-}
-
 static long private_mounts(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p, (void)s;
@@ -399,7 +385,6 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_ATTACH] = attach,
     [STEP_ATTACH_PART] = attach_part,
     [STEP_MOUNT_PROC] = mount_proc,
-    [STEP_RESET_SIGNALS] = reset_signals,
     [STEP_MAKE_COVERS] = make_covers,
     [STEP_MASK_PROC] = mask_proc,
     [STEP_MOVE_PROC] = move_proc,
