@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call: one HTTP request and its reply, as the handlers of every door see it.
+ *
+ * C1. Every call is ended by exactly one of sg_reply_json, sg_reply_text, sg_reply_bytes,
+ *     sg_reply_error, sg_reply_file, sg_reply_end or an upgrade; also when the client is gone, in
+ *     which case they only end it. After that the call must not be touched.
+ * C2. A handler returns 0 when it has ended the call or will do so later, and -1 with an error,
+ *     which is then the reply.
+ * C3. `arena` holds what belongs to the call and goes with it.
+ * C4. Nobody waits for a slow client: output queues up to a mark, and then the handler is told. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/jsonr.h"
+#include "manager/tenant.h"
+
+struct sg_conn;
+struct sg_manager;
+struct sg_server;
+struct sg_route;
+
+enum sg_method { M_GET, M_HEAD, M_POST, M_PUT, M_PATCH, M_DELETE, M_OPTIONS, M_COUNT };
+
+enum { SG_CALL_MAX_PARAMS = 4, SG_CALL_MAX_BODY = 8 << 20 }; /* of a body that is read whole */
+
+struct sg_param {
+    const char *name;
+    char *value; /* decoded, in the arena */
+};
+
+struct sg_call {
+    struct sg_server *server;
+    struct sg_manager *manager;
+    struct sg_conn *conn;
+    const struct sg_route *route;
+    struct sg_who who;
+    struct sg_arena arena;
+    enum sg_method method;
+    char *path;                                 /* decoded, without the query */
+    char *raw_query;                            /* "" when there is none */
+    struct sg_param params[SG_CALL_MAX_PARAMS]; /* {name} in the route */
+    struct sg_str body;                         /* whole, of a route that does not stream it */
+    bool is_gone;     /* the client went away: replies only end the call */
+    bool has_started; /* the head of the reply is out */
+    void *state;      /* the handler's own */
+    /* Set by a handler that streams; NULL otherwise. */
+    void (*on_body)(struct sg_call *c, const void *p, size_t n, bool is_last);
+    void (*on_drain)(struct sg_call *c); /* output is below the mark again */
+    void (*on_gone)(struct sg_call *c);  /* once; the handler then ends the call */
+};
+
+/* ---- the request ---- */
+
+const char *sg_call_param(const struct sg_call *c, const char *name);  /* of the path; never NULL */
+const char *sg_call_header(const struct sg_call *c, const char *name); /* NULL: absent; first one */
+/* Of the query, decoded; NULL: absent. SG_INVALID for a name that is not in `known` is the route's.
+ */
+const char *sg_call_query(struct sg_call *c, const char *name);
+int sg_call_query_u64(struct sg_call *c, const char *name, uint64_t min, uint64_t max,
+                      uint64_t *inout, struct sg_err *err); /* untouched when absent */
+int sg_call_query_bool(struct sg_call *c, const char *name, bool *inout, struct sg_err *err);
+/* Refuses query names that are not among `known` (NULL-terminated). */
+int sg_call_query_only(struct sg_call *c, const char *const *known, struct sg_err *err);
+/* The body as JSON; an empty body is an empty object. */
+int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *err);
+
+/* Streaming bodies (routes with SG_ROUTE_STREAM): nothing is delivered while paused. */
+void sg_call_pause_body(struct sg_call *c, bool is_paused);
+
+/* ---- the reply ---- */
+
+void sg_reply_json(struct sg_call *c, int status, const struct sg_buf *json);
+void sg_reply_text(struct sg_call *c, int status, const char *type, const char *text);
+void sg_reply_bytes(struct sg_call *c, int status, const char *type, const void *p, size_t n);
+void sg_reply_empty(struct sg_call *c, int status); /* 204 */
+/* {"error":{"kind","message","hint","requestId"}} with the status of the kind. */
+void sg_reply_error(struct sg_call *c, const struct sg_err *err);
+/* Extra header of the reply, before it starts. Both are copied. */
+void sg_reply_header(struct sg_call *c, const char *name, const char *value);
+/* Takes `fd`: `n` bytes from `offset` on, by sendfile(2). */
+void sg_reply_file(struct sg_call *c, int status, const char *type, int fd, uint64_t offset,
+                   uint64_t n);
+
+/* A reply of unknown length: start, any number of pieces, end. `type` as of Content-Type. */
+void sg_reply_start(struct sg_call *c, int status, const char *type);
+/* False: the mark is passed; stop until on_drain. The bytes are taken all the same. */
+bool sg_reply_add(struct sg_call *c, const void *p, size_t n);
+void sg_reply_end(struct sg_call *c);
+/* A stream that cannot go on: the connection is closed without the end mark. */
+void sg_reply_abort(struct sg_call *c);
+
+/* A buffer in the arena's spirit for JSON replies: starts empty, bounded. */
+struct sg_json sg_call_json_out(struct sg_call *c, struct sg_buf *out);
+
+/* ---- WebSocket: ends the call as HTTP; the call lives on until `closed` was called ---- */
+
+struct sg_ws_ops {
+    void (*message)(struct sg_call *c, bool is_text, const void *p, size_t n);
+    void (*drain)(struct sg_call *c);
+    void (*closed)(struct sg_call *c); /* last call back; the call goes after it */
+};
+/* SG_INVALID when the request is no upgrade. */
+int sg_call_upgrade_ws(struct sg_call *c, const struct sg_ws_ops *ops, struct sg_err *err);
+bool sg_ws_send(struct sg_call *c, bool is_text, const void *p, size_t n); /* as sg_reply_add */
+void sg_ws_close(struct sg_call *c, uint16_t code, const char *reason);

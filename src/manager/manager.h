@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manager: every product rule lives here, whichever door a caller comes through.
+ *
+ * N1. A row is written before its effect and removed after it (docs/design/service.md).
+ * N2. A callback is called exactly once, from the loop, possibly before the function that took it
+ *     returns only where a line says so; a function that returns -1 never calls it.
+ * N3. What belongs to another organisation answers exactly as what does not exist.
+ * N4. An acknowledged sandbox is never lost but by its own end; what was not acknowledged never
+ *     stays. */
+#pragma once
+
+#include "manager/sandbox.h"
+#include "manager/tenant.h"
+
+struct sg_audit;
+struct sg_store;
+struct sg_buf;
+
+struct sg_manager_options {
+    struct sg_sandbox_limits defaults, most; /* of one sandbox */
+    uint64_t default_timeout_ms, max_timeout_ms;
+    uint64_t max_sandboxes, journal_bytes; /* journal: kept of each exec's output */
+    const char *default_template;
+    int journal_dir_fd; /* borrowed: where journals live */
+    struct sg_quota default_quota;
+    uint64_t reconcile_ms; /* between two looks at everything */
+};
+
+/* Takes `launcher_fd`; borrows the rest. Loads the store, adopts what lives, ends what nobody
+ * acknowledged; `ready` comes when that is done. */
+struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, struct sg_audit *audit,
+                                  int launcher_fd, const struct sg_manager_options *o,
+                                  void (*ready)(void *arg, const struct sg_err *err), void *arg,
+                                  struct sg_err *err);
+/* Leaves every sandbox running. */
+void sg_manager_free(struct sg_manager *m);
+struct sg_loop *sg_manager_loop(const struct sg_manager *m);
+const struct sg_manager_options *sg_manager_options(const struct sg_manager *m);
+struct sg_store *sg_manager_store(const struct sg_manager *m);
+
+/* ---- sandboxes ---- */
+
+struct sg_create {
+    const char *template;            /* NULL: the default */
+    struct sg_sandbox_limits limits; /* 0: the default */
+    uint64_t timeout_ms;             /* absolute lifetime; UINT64_MAX: the default; 0: none */
+    uint64_t idle_ms;                /* 0: none */
+    enum sg_expiry on_expiry;
+    const struct sg_pair *metadata, *env; /* borrowed for the call */
+    size_t metadata_n, env_n;
+    unsigned retries; /* fresh attempts when it cannot be made, or dies */
+};
+typedef void sg_sandbox_cb(void *arg, struct sg_sandbox *s, const struct sg_err *err);
+
+int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
+                      sg_sandbox_cb *cb, void *arg, struct sg_err *err);
+
+/* NULL with SG_NOT_FOUND. Counts as use of it. */
+struct sg_sandbox *sg_manager_find(struct sg_manager *m, const struct sg_who *who, const char *id,
+                                   struct sg_err *err);
+
+struct sg_list_query {
+    unsigned states; /* 1 << enum sg_state; 0: all */
+    const struct sg_pair *metadata;
+    size_t metadata_n;
+    const char *after; /* id of the last one of the previous page, or NULL */
+    unsigned limit;
+};
+/* Newest first. Returns how many; `*ret_more`: there is another page. */
+size_t sg_manager_list(struct sg_manager *m, const struct sg_who *who,
+                       const struct sg_list_query *q, struct sg_sandbox **ret, bool *ret_more);
+
+/* What can be done to one. The sandbox is alive in the callback, gone after it where it was
+ * destroyed (`s` NULL then). */
+int sg_manager_pause(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
+                     struct sg_err *err);
+int sg_manager_resume(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
+                      struct sg_err *err);
+int sg_manager_stop(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
+                    struct sg_err *err);
+int sg_manager_start(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
+                     struct sg_err *err);
+int sg_manager_destroy(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
+                       struct sg_err *err);
+/* `timeout_ms` from now on; 0: none. */
+int sg_manager_set_timeout(struct sg_sandbox *s, const struct sg_who *who, uint64_t timeout_ms,
+                           sg_sandbox_cb *cb, void *arg, struct sg_err *err);
+/* Fields that are 0 stay as they are. */
+int sg_manager_set_limits(struct sg_sandbox *s, const struct sg_who *who,
+                          const struct sg_sandbox_limits *l, sg_sandbox_cb *cb, void *arg,
+                          struct sg_err *err);
+int sg_manager_set_metadata(struct sg_sandbox *s, const struct sg_who *who, const struct sg_pair *v,
+                            size_t n, sg_sandbox_cb *cb, void *arg, struct sg_err *err);
+
+typedef void sg_count_cb(void *arg, unsigned count, const struct sg_err *err);
+int sg_manager_destroy_all(struct sg_manager *m, const struct sg_who *who, sg_count_cb *cb,
+                           void *arg, struct sg_err *err);
+
+struct sg_stats {
+    uint64_t mem_bytes, mem_peak_bytes, mem_limit_bytes, cpu_ns, pids, pids_peak, oom_kills;
+    uint64_t disk_bytes, disk_used_bytes;
+};
+typedef void sg_stats_cb(void *arg, const struct sg_stats *st, const struct sg_err *err);
+int sg_manager_stats(struct sg_sandbox *s, const struct sg_who *who, sg_stats_cb *cb, void *arg,
+                     struct sg_err *err);
+
+/* Asks init whether it answers. */
+typedef void sg_health_cb(void *arg, bool is_healthy, uint64_t latency_ns,
+                          const struct sg_err *err);
+int sg_manager_health(struct sg_sandbox *s, const struct sg_who *who, sg_health_cb *cb, void *arg,
+                      struct sg_err *err);
+
+/* ---- the whole ---- */
+
+struct sg_reconcile_report {
+    int64_t at_ms;
+    unsigned rows, cells;                                  /* seen */
+    unsigned lost, orphans, stale_journals, unknown_execs; /* found and put right */
+};
+const struct sg_reconcile_report *sg_manager_report(const struct sg_manager *m); /* the last one */
+typedef void sg_reconcile_cb(void *arg, const struct sg_reconcile_report *r,
+                             const struct sg_err *err);
+int sg_manager_reconcile(struct sg_manager *m, sg_reconcile_cb *cb, void *arg, struct sg_err *err);
+
+/* "template parked wanted" lines, and names of templates. */
+typedef void sg_names_cb(void *arg, const char *const *names, size_t n, const struct sg_err *err);
+int sg_manager_pool(struct sg_manager *m, sg_names_cb *cb, void *arg, struct sg_err *err);
+int sg_manager_templates(struct sg_manager *m, sg_names_cb *cb, void *arg, struct sg_err *err);
+
+/* Prometheus text. */
+void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox as the manager knows it. Doors read these fields and change none. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/map.h"
+#include "loop/loop.h"
+#include "manager/state.h"
+
+struct sg_manager;
+struct sg_org;
+struct sg_peer;
+struct sg_exec;
+
+struct sg_pair {
+    char *name, *value; /* owned */
+};
+struct sg_pairs {
+    struct sg_pair *v; /* owned */
+    size_t n;
+};
+
+struct sg_sandbox_limits {
+    uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
+};
+enum sg_expiry { SG_EXPIRY_KILL, SG_EXPIRY_PAUSE };
+
+struct sg_sandbox {
+    struct sg_id id;
+    struct sg_manager *manager;
+    struct sg_org *org;
+    enum sg_state state;
+    char *template, *cause; /* owned; cause "": none */
+    struct sg_pairs metadata, env;
+    struct sg_sandbox_limits limits;
+    int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */
+    uint64_t timeout_ms, idle_ms;               /* 0: none */
+    enum sg_expiry on_expiry;
+    unsigned retries_left, retries_used;
+    /* from the launcher, once it runs */
+    uint32_t missing; /* limits that are not enforced here: 1 << enum sg_controller */
+    uint32_t host_pid;
+    char *user, *home, *workdir, *path; /* owned */
+    char **template_env;                /* owned, NULL-terminated */
+    bool was_parked;
+    /* work that keeps it from being idle: running execs and open streams */
+    unsigned work;
+    uint64_t idle_since_ns;
+    /* the manager's own */
+    struct sg_peer *peer; /* owned: the control connection; NULL while there is none */
+    struct sg_map execs;  /* by id */
+    struct sg_timer expiry, idle;
+    void *lifecycle; /* what is under way: lifecycle.c */
+    bool is_listed;
+};
+
+/* Open streams (a watch, a terminal, a proxied connection) are work. Calls nest. */
+void sg_sandbox_work_begin(struct sg_sandbox *s);
+void sg_sandbox_work_end(struct sg_sandbox *s);
+void sg_sandbox_touch(struct sg_sandbox *s); /* any API call on it: the idle time starts anew */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Organisations, their keys and quotas; and who is calling. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/map.h"
+
+struct sg_manager;
+
+enum sg_scope { SG_SCOPE_READ = 1, SG_SCOPE_EXEC = 2, SG_SCOPE_ADMIN = 4, SG_SCOPE_ALL = 7 };
+
+struct sg_quota { /* 0: no limit */
+    uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes, creates_per_s;
+};
+
+struct sg_org {
+    struct sg_id id;
+    char *name; /* owned */
+    struct sg_quota quota;
+    int64_t created_ms;
+    /* in use right now, counting what is being created */
+    uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes;
+    uint64_t create_tokens_milli, tokens_at_ns; /* of creates_per_s */
+};
+
+enum { SG_KEY_LEN = 44 }; /* "e2b_" + 40 hex */
+
+struct sg_key {
+    struct sg_id id;
+    struct sg_org *org;
+    char *name;     /* owned */
+    char hash[65];  /* hex SHA-256 of the key */
+    char shown[13]; /* its first characters, to tell keys apart */
+    unsigned scopes;
+    char **templates;                           /* owned, NULL-terminated; NULL: any */
+    int64_t created_ms, expires_ms, revoked_ms; /* 0: never */
+    uint64_t rate_per_s, tokens_milli, tokens_at_ns;
+};
+
+/* Who is calling. `key` NULL: the machine's own administrator, over the unix socket. */
+struct sg_who {
+    struct sg_org *org;
+    const struct sg_key *key;
+    unsigned scopes;
+    bool is_operator; /* may see and change all organisations */
+    char request_id[SG_ID_LEN + 1];
+};
+
+/* SG_DENIED: no such key, expired, revoked (one text for all). SG_EXHAUSTED: over its rate. */
+int sg_tenant_authenticate(struct sg_manager *m, const char *key, size_t n, struct sg_who *ret,
+                           struct sg_err *err);
+/* The default organisation's operator. */
+void sg_tenant_local(struct sg_manager *m, struct sg_who *ret);
+/* SG_DENIED, naming the scope. */
+int sg_tenant_demand(const struct sg_who *who, unsigned scope, struct sg_err *err);
+
+struct sg_key_spec {
+    const char *name, *org; /* org NULL: the caller's; another one needs the operator */
+    unsigned scopes;
+    const char *const *templates; /* NULL-terminated or NULL */
+    int64_t expires_ms;
+    uint64_t rate_per_s;
+};
+/* `ret_secret` gets the key itself: shown once, never stored. Answers after it is durable. */
+typedef void sg_key_cb(void *arg, const struct sg_key *k, const char *secret,
+                       const struct sg_err *err);
+int sg_key_create(struct sg_manager *m, const struct sg_who *who, const struct sg_key_spec *spec,
+                  sg_key_cb *cb, void *arg, struct sg_err *err);
+typedef void sg_tenant_cb(void *arg, const struct sg_err *err);
+int sg_key_revoke(struct sg_manager *m, const struct sg_who *who, const char *id, sg_tenant_cb *cb,
+                  void *arg, struct sg_err *err);
+/* Walks the keys that `who` may see; NULL at the end. `*cursor` starts at 0. */
+const struct sg_key *sg_key_next(struct sg_manager *m, const struct sg_who *who, size_t *cursor);
+
+typedef void sg_org_cb(void *arg, const struct sg_org *o, const struct sg_err *err);
+int sg_org_create(struct sg_manager *m, const struct sg_who *who, const char *name,
+                  const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err);
+int sg_org_change(struct sg_manager *m, const struct sg_who *who, const char *id, const char *name,
+                  const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err);
+int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id, sg_tenant_cb *cb,
+                  void *arg, struct sg_err *err); /* SG_CONFLICT while it has sandboxes */
+const struct sg_org *sg_org_next(struct sg_manager *m, const struct sg_who *who, size_t *cursor);
+const struct sg_org *sg_org_find(struct sg_manager *m, const struct sg_who *who, const char *id,
+                                 struct sg_err *err);

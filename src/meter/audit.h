@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The audit record: who did what to which sandbox, in a chain of hashes.
+ *
+ * hash = SHA-256 over the previous hash and every field of the record, each with its length. A
+ * record that is changed, dropped or put in between breaks every hash after it. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct sg_store;
+struct sg_audit;
+
+/* Continues the chain that the store holds. Borrows the store. */
+struct sg_audit *sg_audit_new(struct sg_store *s, struct sg_err *err);
+void sg_audit_free(struct sg_audit *a);
+
+struct sg_audit_entry {
+    const char *org, *actor, *action, *sandbox, *detail, *request; /* NULL is "" */
+};
+/* `detail` is JSON. Actions: "sandbox.create", "exec.start", "file.write", "denied", ... */
+void sg_audit_add(struct sg_audit *a, const struct sg_audit_entry *e, int64_t now_ms);
+
+struct sg_audit_verdict {
+    uint64_t records;
+    int64_t broken_at; /* seq of the first record that does not fit; 0: none */
+    char head[65];     /* the last hash, in hex */
+};
+int sg_audit_verify(struct sg_store *s, struct sg_audit_verdict *ret, struct sg_err *err);
