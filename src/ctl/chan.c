@@ -41,16 +41,20 @@ int sg_packet_take_fd(struct sg_packet *p, unsigned index)
     return index < SG_CTL_MAX_FDS ? sg_take_fd(&p->fds[index]) : -1;
 }
 
+void sg_chan_make_room(int fd)
+{
+    int bytes = SOCKET_BUFFER_BYTES;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 int sg_chan_pair(int ret_fds[2], struct sg_err *err)
 {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return sg_fail_sys(err, "make a control socket");
-    for (unsigned i = 0; i < 2; i++) {
-        int bytes = SOCKET_BUFFER_BYTES;
-        if (setsockopt(fds[i], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0)
-            (void)setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        sg_chan_make_room(fds[i]);
     memcpy(ret_fds, fds, sizeof fds);
     return 0;
 }

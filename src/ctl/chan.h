@@ -22,6 +22,9 @@ int sg_packet_take_fd(struct sg_packet *p, unsigned index); /* -1 when there is 
 /* Makes a connected pair with room for a whole message. Both ends are close-on-exec. */
 int sg_chan_pair(int ret_fds[2], struct sg_err *err);
 
+/* For sockets that were connected or accepted instead: room for a whole message. */
+void sg_chan_make_room(int fd);
+
 /* Sends with `fds` attached (borrowed). Blocks only when `may_block`; else SG_UNAVAILABLE. */
 int sg_chan_send(int fd, const struct sg_msg *m, const int *fds, unsigned fd_count, bool may_block,
                  struct sg_err *err);

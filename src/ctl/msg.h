@@ -21,7 +21,8 @@
 enum {
     SG_CTL_VERSION = 1,
     SG_CTL_MAX_BYTES = 192 * 1024, /* one argument of the kernel's own limit, and an environment */
-    SG_CTL_MAX_FDS = 4,
+    SG_CTL_MAX_FDS = 6,
+    SG_CTL_MAX_TAG = 32,
     SG_CTL_MAX_PATH = 4096,
     SG_CTL_HEAD_BYTES = 16,
 };
@@ -46,6 +47,11 @@ enum sg_msg_type {
     SG_MSG_DIAL,
     SG_MSG_INFO,
     SG_MSG_SHUTDOWN,
+    SG_MSG_RECLAIM,
+    SG_MSG_RELEASE,
+    SG_MSG_TAR_IN,
+    SG_MSG_TAR_OUT,
+    SG_MSG_FIND,
     /* replies, init to host: same id as the request */
     SG_MSG_OK,
     SG_MSG_ERROR,
@@ -59,6 +65,28 @@ enum sg_msg_type {
     SG_MSG_READY,
     SG_MSG_EXITED,
     SG_MSG_CHANGED,
+    SG_MSG_KEPT,
+    /* daemon to launcher */
+    SG_MSG_L_HELLO,
+    SG_MSG_L_CREATE,
+    SG_MSG_L_ADOPT,
+    SG_MSG_L_DESTROY,
+    SG_MSG_L_FREEZE,
+    SG_MSG_L_THAW,
+    SG_MSG_L_LIMIT,
+    SG_MSG_L_STATS,
+    SG_MSG_L_LIST,
+    SG_MSG_L_POOL,
+    SG_MSG_L_TEMPLATES,
+    /* launcher to daemon: same id as the question */
+    SG_MSG_L_WELCOME,
+    SG_MSG_L_CELL,
+    SG_MSG_L_DONE,
+    SG_MSG_L_FAILED,
+    SG_MSG_L_STATED,
+    SG_MSG_L_LISTED,
+    /* launcher to daemon, unasked */
+    SG_MSG_L_ENDED,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -85,12 +113,14 @@ enum {                      /* SPAWN flags; the descriptors follow in the order 
        SG_SPAWN_STDOUT = 2, /* fd: write end; absent: /dev/null */
        SG_SPAWN_STDERR = 4, /* fd: write end; absent: stdout    */
        SG_SPAWN_PTY = 8,    /* a terminal inside, pumped through stdin and stdout by init */
+       SG_SPAWN_KEEP = 16,  /* our ends follow, in the same order, for safekeeping */
 };
-enum {
-    SG_SIGNAL_PROCESS,
-    SG_SIGNAL_GROUP,
-    SG_SIGNAL_ALL
-}; /* SIGNAL scope; ALL: every process but init */
+enum { /* SIGNAL scope */
+       SG_SIGNAL_PROCESS,
+       SG_SIGNAL_GROUP,
+       SG_SIGNAL_ALL,     /* every process but init */
+       SG_SIGNAL_SESSION, /* an exec's whole tree: its session, and all who descend from that */
+};
 enum { SG_STAT_NOFOLLOW = 1 };
 enum { SG_MAKE_PARENTS = 1 }; /* MAKE: missing parents too, existing directory is fine */
 enum { SG_MOVE_NOREPLACE = 1 };
@@ -98,7 +128,15 @@ enum { SG_REMOVE_RECURSIVE = 1 };
 enum { SG_SETATTR_MODE = 1, SG_SETATTR_OWNER = 2, SG_SETATTR_MTIME = 4 };
 enum { SG_WATCH_RECURSIVE = 1 };
 enum { SG_DIAL_TCP, SG_DIAL_UNIX };
-enum { SG_HELLO_ONE_USER = 1 }; /* only one id is mapped: no change of user, no groups */
+enum {
+    SG_HELLO_ONE_USER = 1, /* only one id is mapped: no change of user, no groups */
+    SG_HELLO_KEEP = 2,     /* outlive this connection; remember every end until RELEASE */
+};
+enum { SG_KEPT_EXITED = 8, SG_KEPT_PTY = 16 }; /* KEPT flags, beside SG_SPAWN_STDIN to STDERR */
+enum { SG_TAR_OVERWRITE = 1 };                 /* TAR_IN: existing files are replaced */
+enum { SG_FIND_TEXT = 1 };                     /* FIND: `text` is looked for in files */
+enum { SG_L_PARKED = 1, SG_L_ROOTLESS = 2, SG_L_FREEZER = 4 }; /* L_CELL and L_WELCOME flags */
+enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED };      /* L_ENDED cause */
 /* CHANGED what */
 enum {
     SG_CHANGED_CREATE = 1,
@@ -118,6 +156,7 @@ struct sg_msg_spawn {
     uint32_t flags, rows, cols;
     struct sg_text user, cwd; /* cwd "": the user's home */
     struct sg_texts argv, env;
+    struct sg_text tag; /* the host's own name for it; "" without SG_HELLO_KEEP */
 };
 struct sg_msg_signal {
     uint32_t pid, signal, scope;
@@ -190,11 +229,67 @@ struct sg_msg_ready {
 struct sg_msg_exited {
     uint32_t pid, code, signal;
     uint64_t cpu_ns, max_rss_bytes;
+    struct sg_text tag;
 };
 struct sg_msg_changed {
     uint32_t watch, what;
     struct sg_text path;
 }; /* path below the watched one */
+struct sg_msg_release {
+    struct sg_text tag;
+};
+struct sg_msg_tar {
+    struct sg_text user, path;
+    uint32_t flags;
+};
+struct sg_msg_find {
+    struct sg_text user, path, name, text; /* name: a pattern as of fnmatch(3), "": any */
+    uint32_t flags, max;                   /* max: results */
+};
+struct sg_msg_kept {
+    struct sg_text tag;
+    uint32_t pid, flags, code, signal;
+    uint64_t cpu_ns, max_rss_bytes;
+};
+
+/* ---- daemon and launcher ---- */
+
+struct sg_msg_l_hello {
+    uint32_t version, epoch;
+};
+struct sg_msg_l_create { /* also L_LIMIT, which ignores template and flags */
+    struct sg_text sandbox, template;
+    uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
+    uint32_t flags;
+};
+struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS */
+    struct sg_text sandbox;
+};
+struct sg_msg_l_list {
+    uint64_t cursor;
+};
+struct sg_msg_l_welcome {
+    uint32_t version, flags;
+};
+struct sg_msg_l_cell {
+    uint32_t flags, missing, pid; /* missing: controllers, 1 << enum; pid: on the host */
+    uint64_t disk_bytes;
+    struct sg_text template, user, home, workdir, path;
+    struct sg_texts env;
+};
+struct sg_msg_l_stated {
+    uint64_t mem_bytes, mem_peak_bytes, mem_limit_bytes, cpu_ns, pids, pids_peak, oom_kills;
+    uint64_t disk_bytes, disk_used_bytes;
+};
+struct sg_msg_l_listed { /* LIST: ids; POOL: "template parked wanted"; TEMPLATES: names */
+    uint64_t next;
+    struct sg_texts names;
+};
+struct sg_msg_l_ended {
+    struct sg_text sandbox;
+    uint32_t cause;
+    uint64_t oom_kills;
+};
 
 struct sg_msg {
     enum sg_msg_type type;
@@ -227,10 +322,31 @@ struct sg_msg {
         struct sg_msg_ready ready;
         struct sg_msg_exited exited;
         struct sg_msg_changed changed;
+        struct sg_msg_release release;
+        struct sg_msg_tar tar;
+        struct sg_msg_find find;
+        struct sg_msg_kept kept;
+        struct sg_msg_l_hello l_hello;
+        struct sg_msg_l_create l_create;
+        struct sg_msg_l_name l_name;
+        struct sg_msg_l_list l_list;
+        struct sg_msg_l_welcome l_welcome;
+        struct sg_msg_l_cell l_cell;
+        struct sg_msg_l_stated l_stated;
+        struct sg_msg_l_listed l_listed;
+        struct sg_msg_l_ended l_ended;
     };
 };
 
-enum sg_msg_role { SG_ROLE_NONE, SG_ROLE_REQUEST, SG_ROLE_REPLY, SG_ROLE_EVENT };
+enum sg_msg_role {
+    SG_ROLE_NONE,
+    SG_ROLE_REQUEST, /* host and init */
+    SG_ROLE_REPLY,
+    SG_ROLE_EVENT,
+    SG_ROLE_ASK, /* daemon and launcher */
+    SG_ROLE_ANSWER,
+    SG_ROLE_NEWS,
+};
 enum sg_field_kind { SG_FIELD_U32, SG_FIELD_U64, SG_FIELD_TEXT, SG_FIELD_TEXTS, SG_FIELD_BYTES };
 
 struct sg_field {

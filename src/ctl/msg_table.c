@@ -10,6 +10,7 @@ enum {
     ARGS_MAX = 16384, /* texts in one list; the packet's own size binds first for long ones */
     TEXT_MAX = 512,
     PIDS_MAX = 1u << 22,
+    LABEL_MAX = 255,
 };
 #define ANY UINT32_MAX
 
@@ -21,15 +22,15 @@ enum {
 #define BYTES(m, f)     { #f, SG_FIELD_BYTES, offsetof(struct sg_msg, m.f), SG_CTL_MAX_BYTES }
 /* clang-format on */
 
-static const struct sg_field hello[] = { U32(hello, version, ANY), U32(hello, flags, 1),
+static const struct sg_field hello[] = { U32(hello, version, ANY), U32(hello, flags, 3),
                                          U32(hello, epoch, ANY) };
 static const struct sg_field spawn[] = {
-    U32(spawn, flags, 15),       U32(spawn, rows, 65535),           U32(spawn, cols, 65535),
+    U32(spawn, flags, 31),       U32(spawn, rows, 65535),           U32(spawn, cols, 65535),
     TEXT(spawn, user, USER_MAX), TEXT(spawn, cwd, SG_CTL_MAX_PATH), TEXTS(spawn, argv),
-    TEXTS(spawn, env),
+    TEXTS(spawn, env),           TEXT(spawn, tag, SG_CTL_MAX_TAG),
 };
 static const struct sg_field signal_[] = { U32(signal, pid, PIDS_MAX), U32(signal, signal, 64),
-                                           U32(signal, scope, SG_SIGNAL_ALL) };
+                                           U32(signal, scope, SG_SIGNAL_SESSION) };
 static const struct sg_field resize[] = { U32(resize, pid, PIDS_MAX), U32(resize, rows, 65535),
                                           U32(resize, cols, 65535) };
 static const struct sg_field close_stdin[] = { U32(close_stdin, pid, PIDS_MAX) };
@@ -81,11 +82,66 @@ static const struct sg_field watched[] = { U32(watched, watch, ANY) };
 static const struct sg_field infoed[] = { U32(infoed, version, ANY), U32(infoed, processes, ANY),
                                           U64(infoed, uptime_ns) };
 static const struct sg_field ready[] = { U32(ready, version, ANY), U32(ready, pid, PIDS_MAX) };
-static const struct sg_field exited[] = { U32(exited, pid, PIDS_MAX), U32(exited, code, 255),
-                                          U32(exited, signal, 64), U64(exited, cpu_ns),
-                                          U64(exited, max_rss_bytes) };
+static const struct sg_field exited[] = {
+    U32(exited, pid, PIDS_MAX), U32(exited, code, 255),     U32(exited, signal, 64),
+    U64(exited, cpu_ns),        U64(exited, max_rss_bytes), TEXT(exited, tag, SG_CTL_MAX_TAG)
+};
 static const struct sg_field changed[] = { U32(changed, watch, ANY), U32(changed, what, 127),
                                            TEXT(changed, path, SG_CTL_MAX_PATH) };
+
+static const struct sg_field release[] = { TEXT(release, tag, SG_CTL_MAX_TAG) };
+static const struct sg_field tar[] = { TEXT(tar, user, USER_MAX), TEXT(tar, path, SG_CTL_MAX_PATH),
+                                       U32(tar, flags, 1) };
+static const struct sg_field find[] = {
+    TEXT(find, user, USER_MAX),  TEXT(find, path, SG_CTL_MAX_PATH),
+    TEXT(find, name, LABEL_MAX), TEXT(find, text, TEXT_MAX),
+    U32(find, flags, 1),         U32(find, max, ANY),
+};
+static const struct sg_field kept[] = {
+    TEXT(kept, tag, SG_CTL_MAX_TAG),
+    U32(kept, pid, PIDS_MAX),
+    U32(kept, flags, 31),
+    U32(kept, code, 255),
+    U32(kept, signal, 64),
+    U64(kept, cpu_ns),
+    U64(kept, max_rss_bytes),
+};
+
+static const struct sg_field l_hello[] = { U32(l_hello, version, ANY), U32(l_hello, epoch, ANY) };
+static const struct sg_field l_create[] = {
+    TEXT(l_create, sandbox, SG_CTL_MAX_TAG),
+    TEXT(l_create, template, LABEL_MAX),
+    U64(l_create, mem_bytes),
+    U64(l_create, cpu_milli),
+    U64(l_create, pids),
+    U64(l_create, disk_bytes),
+    U32(l_create, flags, 0),
+};
+static const struct sg_field l_name[] = { TEXT(l_name, sandbox, SG_CTL_MAX_TAG) };
+static const struct sg_field l_list[] = { U64(l_list, cursor) };
+static const struct sg_field l_welcome[] = { U32(l_welcome, version, ANY),
+                                             U32(l_welcome, flags, 7) };
+static const struct sg_field l_cell[] = {
+    U32(l_cell, flags, 7),
+    U32(l_cell, missing, 255),
+    U32(l_cell, pid, PIDS_MAX),
+    U64(l_cell, disk_bytes),
+    TEXT(l_cell, template, LABEL_MAX),
+    TEXT(l_cell, user, USER_MAX),
+    TEXT(l_cell, home, SG_CTL_MAX_PATH),
+    TEXT(l_cell, workdir, SG_CTL_MAX_PATH),
+    TEXT(l_cell, path, SG_CTL_MAX_PATH),
+    TEXTS(l_cell, env),
+};
+static const struct sg_field l_stated[] = {
+    U64(l_stated, mem_bytes), U64(l_stated, mem_peak_bytes), U64(l_stated, mem_limit_bytes),
+    U64(l_stated, cpu_ns),    U64(l_stated, pids),           U64(l_stated, pids_peak),
+    U64(l_stated, oom_kills), U64(l_stated, disk_bytes),     U64(l_stated, disk_used_bytes),
+};
+static const struct sg_field l_listed[] = { U64(l_listed, next), TEXTS(l_listed, names) };
+static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
+                                           U32(l_ended, cause, SG_L_END_KILLED),
+                                           U64(l_ended, oom_kills) };
 
 /* clang-format off */
 #define ROW(name, role, fds, fields) { name, role, fds, SG_COUNT(fields), fields }
@@ -95,7 +151,7 @@ static const struct sg_field changed[] = { U32(changed, watch, ANY), U32(changed
 const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_NONE] = BARE("none", SG_ROLE_NONE),
     [SG_MSG_HELLO] = ROW("hello", SG_ROLE_REQUEST, 0, hello),
-    [SG_MSG_SPAWN] = ROW("spawn", SG_ROLE_REQUEST, 3, spawn),
+    [SG_MSG_SPAWN] = ROW("spawn", SG_ROLE_REQUEST, 6, spawn),
     [SG_MSG_SIGNAL] = ROW("signal", SG_ROLE_REQUEST, 0, signal_),
     [SG_MSG_RESIZE] = ROW("resize", SG_ROLE_REQUEST, 0, resize),
     [SG_MSG_CLOSE_STDIN] = ROW("close_stdin", SG_ROLE_REQUEST, 0, close_stdin),
@@ -111,6 +167,11 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_DIAL] = ROW("dial", SG_ROLE_REQUEST, 0, dial),
     [SG_MSG_INFO] = BARE("info", SG_ROLE_REQUEST),
     [SG_MSG_SHUTDOWN] = BARE("shutdown", SG_ROLE_REQUEST),
+    [SG_MSG_RECLAIM] = BARE("reclaim", SG_ROLE_REQUEST),
+    [SG_MSG_RELEASE] = ROW("release", SG_ROLE_REQUEST, 0, release),
+    [SG_MSG_TAR_IN] = ROW("tar_in", SG_ROLE_REQUEST, 1, tar),
+    [SG_MSG_TAR_OUT] = ROW("tar_out", SG_ROLE_REQUEST, 1, tar),
+    [SG_MSG_FIND] = ROW("find", SG_ROLE_REQUEST, 1, find),
     [SG_MSG_OK] = BARE("ok", SG_ROLE_REPLY),
     [SG_MSG_ERROR] = ROW("error", SG_ROLE_REPLY, 0, error),
     [SG_MSG_SPAWNED] = ROW("spawned", SG_ROLE_REPLY, 0, spawned),
@@ -122,4 +183,23 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_READY] = ROW("ready", SG_ROLE_EVENT, 0, ready),
     [SG_MSG_EXITED] = ROW("exited", SG_ROLE_EVENT, 0, exited),
     [SG_MSG_CHANGED] = ROW("changed", SG_ROLE_EVENT, 0, changed),
+    [SG_MSG_KEPT] = ROW("kept", SG_ROLE_EVENT, 3, kept),
+    [SG_MSG_L_HELLO] = ROW("l_hello", SG_ROLE_ASK, 0, l_hello),
+    [SG_MSG_L_CREATE] = ROW("l_create", SG_ROLE_ASK, 0, l_create),
+    [SG_MSG_L_ADOPT] = ROW("l_adopt", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_DESTROY] = ROW("l_destroy", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_FREEZE] = ROW("l_freeze", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_THAW] = ROW("l_thaw", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_LIMIT] = ROW("l_limit", SG_ROLE_ASK, 0, l_create),
+    [SG_MSG_L_STATS] = ROW("l_stats", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_LIST] = ROW("l_list", SG_ROLE_ASK, 0, l_list),
+    [SG_MSG_L_POOL] = BARE("l_pool", SG_ROLE_ASK),
+    [SG_MSG_L_TEMPLATES] = BARE("l_templates", SG_ROLE_ASK),
+    [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
+    [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),
+    [SG_MSG_L_DONE] = BARE("l_done", SG_ROLE_ANSWER),
+    [SG_MSG_L_FAILED] = ROW("l_failed", SG_ROLE_ANSWER, 0, error),
+    [SG_MSG_L_STATED] = ROW("l_stated", SG_ROLE_ANSWER, 0, l_stated),
+    [SG_MSG_L_LISTED] = ROW("l_listed", SG_ROLE_ANSWER, 0, l_listed),
+    [SG_MSG_L_ENDED] = ROW("l_ended", SG_ROLE_NEWS, 0, l_ended),
 };

@@ -116,6 +116,9 @@ static int run(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     const struct sg_msg *m = c->m;
     if (!in->has_hello && m->type != SG_MSG_HELLO)
         return sg_fail(err, SG_CONFLICT, "%s before hello", sg_msg_table[m->type].name);
+    if (!rows[m->type].handle)
+        return sg_fail(err, SG_UNSUPPORTED, "this init does not know %s",
+                       sg_msg_table[m->type].name);
     if (!rows[m->type].user_at)
         return rows[m->type].handle(in, c, err);
 

@@ -75,7 +75,7 @@ static void refused_packets_leave_no_descriptor_and_a_usable_connection(void **s
     static const struct {
         enum sg_msg_type type;
         unsigned fd_count;
-    } bad[] = { { SG_MSG_INFO, 1 }, { SG_MSG_SPAWN, 4 }, { SG_MSG_FD, 1 }, { SG_MSG_READY, 0 } };
+    } bad[] = { { SG_MSG_INFO, 1 }, { SG_MSG_TAR_IN, 2 }, { SG_MSG_FD, 1 }, { SG_MSG_READY, 0 } };
     for (unsigned i = 0; i < SG_COUNT(bad); i++) {
         struct sg_err err = { 0 };
         send_with(&(struct sg_msg) { .type = bad[i].type }, bad[i].fd_count);

@@ -144,7 +144,8 @@ static void a_message_cut_anywhere_or_with_a_tail_is_refused(void **state)
 static void a_message_of_the_other_direction_is_refused(void **state)
 {
     (void)state;
-    static const enum sg_msg_role roles[] = { SG_ROLE_REQUEST, SG_ROLE_REPLY, SG_ROLE_EVENT };
+    static const enum sg_msg_role roles[] = { SG_ROLE_REQUEST, SG_ROLE_REPLY,  SG_ROLE_EVENT,
+                                              SG_ROLE_ASK,     SG_ROLE_ANSWER, SG_ROLE_NEWS };
     for (unsigned t = SG_MSG_NONE + 1; t < SG_MSG_TYPE_COUNT; t++)
         for (unsigned i = 0; i < SG_COUNT(roles); i++) {
             sg_auto_buf bytes;
@@ -298,7 +299,8 @@ static void entries_come_back_and_bad_names_are_rubbish(void **state)
 /* The row that docs/design/control.md must have for a message. */
 static void describe(const struct sg_msg_desc *d, struct sg_buf *out)
 {
-    static const char *const roles[] = { "none", "request", "reply", "event" };
+    static const char *const roles[] = { "none", "request", "reply", "event",
+                                         "ask",  "answer",  "news" };
     static const char *const kinds[] = { "u32", "u64", "text", "texts", "bytes" };
     sg_buf_addf(out, "\n| `%s` | %s | %u | ", d->name, roles[d->role], d->max_fds);
     for (unsigned i = 0; i < d->field_count; i++)
