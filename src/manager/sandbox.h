@@ -14,6 +14,7 @@ struct sg_manager;
 struct sg_org;
 struct sg_peer;
 struct sg_exec;
+struct sg_life;
 
 struct sg_pair {
     char *name, *value; /* owned */
@@ -53,8 +54,10 @@ struct sg_sandbox {
     struct sg_peer *peer; /* owned: the control connection; NULL while there is none */
     struct sg_map execs;  /* by id */
     struct sg_timer expiry, idle;
-    void *lifecycle; /* what is under way: lifecycle.c */
-    bool is_listed;
+    struct sg_life *life;             /* owned: what is under way: life.h */
+    void *exec_impl, *files_impl;     /* the exec half's own */
+    struct sg_sandbox *newer, *older; /* in the manager's list */
+    uint64_t seq;                     /* place in that list: grows with every one made */
 };
 
 /* Open streams (a watch, a terminal, a proxied connection) are work. Calls nest. */

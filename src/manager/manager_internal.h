@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the halves of the manager share: lifecycle (state, create, recover, tenants, events,
+ * metrics) and execs (exec, journal, files).
+ *
+ * I1. All of it runs on the loop's thread; nothing here takes a lock or blocks.
+ * I2. The lifecycle half owns `struct sg_sandbox`, its peer, its state and its timers; the exec
+ *     half owns `s->execs`, `s->exec_impl` and `s->files_impl`.
+ * I3. A cell's end is told in one order: the connection ends, so the peer has answered every open
+ *     question (SG_UNAVAILABLE); then sg_exec_sandbox_ended() and sg_files_sandbox_ended(); then
+ *     `s->peer` is NULL. A question to init is therefore always answered while its sandbox exists,
+ *     and needs no list of its own. Only sg_manager_free() drops peers without answers; it calls
+ *     the _forget() hooks first.
+ * I4. `s->peer` may be NULL (creating, failed, stopping): ask sg_sandbox_demand_running() first.
+ * I5. A sandbox object is freed only from the loop's end of pass, never under a caller's feet in
+ *     the same pass; whoever keeps a pointer longer cleans up in the _forget() hooks. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctl/chan.h"
+#include "loop/loop.h"
+#include "manager/events.h"
+#include "manager/manager.h"
+#include "manager/sandbox.h"
+#include "manager/tenant.h"
+
+struct sg_tier;
+
+/* ---- metrics ---- */
+
+enum { SG_HISTOGRAM_BUCKETS = 16 }; /* 0.25 ms, doubling; the last is +Inf */
+struct sg_histogram {
+    uint64_t buckets[SG_HISTOGRAM_BUCKETS]; /* not cumulative */
+    uint64_t count, sum_ns;
+};
+void sg_histogram_add(struct sg_histogram *h, uint64_t ns);
+
+enum sg_limit_hit { /* what stopped a caller */
+                    SG_HIT_MAX_SANDBOXES,
+                    SG_HIT_SANDBOXES,
+                    SG_HIT_MEMORY,
+                    SG_HIT_CPU,
+                    SG_HIT_DISK,
+                    SG_HIT_CREATE_RATE,
+                    SG_HIT_KEY_RATE,
+                    SG_HIT_OOM,     /* a sandbox met its memory limit */
+                    SG_HIT_TIMEOUT, /* an exec met its time limit */
+                    SG_HIT_JOURNAL, /* output was cut */
+                    SG_HIT_COUNT,
+};
+struct sg_metrics {
+    struct sg_histogram create, exec; /* exec: from the call to "spawned" */
+    uint64_t hits[SG_HIT_COUNT];
+    uint64_t errors[SG_KIND_COUNT]; /* of operations that were admitted, and of those refused */
+    uint64_t creates, creates_parked, destroys, retries, deaths, execs, exec_output_bytes;
+};
+
+/* ---- the manager ---- */
+
+struct sg_event_ring {
+    struct sg_event slots[SG_EVENTS_KEPT]; /* seq % SG_EVENTS_KEPT; seq 0: empty */
+    uint64_t seq;                          /* of the last one */
+    struct sg_listener *listeners, *walk;
+    struct sg_later wake;
+    struct sg_map types; /* owned texts: types that came from the store */
+};
+
+enum { SG_GONE_KEPT = 4096 };
+struct sg_gone { /* where a sandbox was in the list, for cursors that name it */
+    char id[SG_ID_LEN + 1];
+    uint64_t seq;
+};
+
+struct sg_manager {
+    struct sg_loop *loop;
+    struct sg_store *store;
+    struct sg_audit *audit; /* NULL: no record is kept (tests) */
+    struct sg_tier *tier;   /* owned: the launcher */
+    struct sg_manager_options o;
+    char *default_template; /* owned; o.default_template */
+    uint32_t epoch;         /* of our connections to inits: not that of the daemon before us */
+    bool is_ready, is_ending;
+
+    struct sg_map sandboxes, orgs, keys, keys_by_hash;
+    struct sg_sandbox *newest, *oldest; /* all of them, in the order in which they were made */
+    uint64_t sandbox_seq, charged;      /* charged: counted against max_sandboxes */
+    struct sg_gone gone[SG_GONE_KEPT];
+    size_t gone_at;
+    struct sg_org *default_org;
+    struct sg_org *dead_orgs; /* removed, but a call may still hold them */
+    struct sg_key *dead_keys;
+
+    struct sg_event_ring events;
+    struct sg_metrics metrics;
+    struct sg_timer usage, reconcile;
+    struct sg_reconcile_report report, counting; /* the last one; the one under way */
+    void *recovery, *reconciling;                /* what is under way: recover.c, reconcile.c */
+    void (*ready)(void *arg, const struct sg_err *err);
+    void *ready_arg;
+};
+
+int64_t sg_manager_unix_ms(void);
+/* `s` may be NULL. `detail` is a JSON object or NULL. `who` NULL: the manager itself (expiry). */
+void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char *action,
+                      const struct sg_sandbox *s, const char *detail);
+/* A refusal for want of rights or room: in the audit, and counted. Returns -1. */
+int sg_manager_denied(struct sg_manager *m, const struct sg_who *who, const char *action,
+                      const struct sg_sandbox *s, const struct sg_err *err);
+
+/* SG_CONFLICT naming the state, unless it runs and is connected. */
+int sg_sandbox_demand_running(const struct sg_sandbox *s, struct sg_err *err);
+/* An event of this sandbox. `data` may be NULL; a JSON object. */
+void sg_sandbox_event(struct sg_sandbox *s, const char *type, const char *data);
+/* Adds to the usage of this hour: what execs and streams have used. */
+void sg_sandbox_used(struct sg_sandbox *s, uint64_t execs, uint64_t bytes_in, uint64_t bytes_out);
+/* Whether the kernel ended something in the sandbox for lack of memory since the last time this was
+ * asked. The exec half asks when a program died of SIGKILL that nobody sent. `cb` comes later,
+ * exactly once, unless sg_exec_forget() was called before (is_manager_ending). */
+typedef void sg_oom_cb(void *arg, bool has_oomed);
+void sg_manager_oom_check(struct sg_sandbox *s, sg_oom_cb *cb, void *arg);
+
+/* ---- hooks that the exec half implements ---- */
+
+/* Events of init: EXITED and KEPT, CHANGED. The packet ends with the call; take descriptors. */
+void sg_exec_news(struct sg_sandbox *s, struct sg_packet *p);
+void sg_files_news(struct sg_sandbox *s, struct sg_packet *p);
+
+/* The cell is gone; see I3. Running execs become SG_EXEC_LOST (rows, events, readers woken) and
+ * their output is complete with what the pipes still held; watches end (path NULL), writes under
+ * way are answered. The sandbox object stays: execs can still be read while it is "failed" or
+ * gets a fresh cell. */
+void sg_exec_sandbox_ended(struct sg_sandbox *s);
+void sg_files_sandbox_ended(struct sg_sandbox *s);
+
+/* The sandbox object is about to be freed: free everything. `is_manager_ending` false: it was
+ * destroyed (its exec rows are gone with its own), so remove its journals; readers get exec NULL
+ * and are woken. True: the daemon ends and the sandbox lives on, so touch neither journals, rows
+ * nor init, answer open callbacks with SG_UNAVAILABLE. */
+void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending);
+void sg_files_forget(struct sg_sandbox *s, bool is_manager_ending);
+
+/* After a restart of the daemon, once per sandbox. Loads the exec rows of the sandbox into
+ * s->execs. With `s->peer` (adopted, its hello was sent): asks RECLAIM, continues each KEPT that
+ * has a row, kills and releases each that has none (++m->counting.unknown_execs); rows that say
+ * "running" without a KEPT are lost. `done` comes once after the answer to RECLAIM; for a paused
+ * sandbox that is after its thaw. Without a peer (no cell): every running row is lost; `done` comes
+ * before the call returns. */
+void sg_exec_recover(struct sg_sandbox *s, void (*done)(struct sg_sandbox *s, void *arg),
+                     void *arg);
+
+/* For stop: TERM to every process but init, KILL two seconds later, until none is left; `done` once
+ * (err: it could not be done, for example the connection ended). */
+void sg_exec_kill_all(struct sg_sandbox *s,
+                      void (*done)(struct sg_sandbox *s, void *arg, const struct sg_err *err),
+                      void *arg);
+
+/* Removes journals of execs that no sandbox knows; how many. Called by the reconciler, and at start
+ * when every sandbox's rows are loaded. */
+unsigned sg_journal_sweep(struct sg_manager *m);
