@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,10 +20,10 @@ static int reopen_terminal(int fd)
     return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd)
+void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd, uint8_t *chunk)
 {
     struct stat st;
-    *p = (struct sg_pump) { .from_fd = from_fd, .to_fd = to_fd };
+    *p = (struct sg_pump) { .from_fd = from_fd, .to_fd = to_fd, .data = chunk };
     if (to_fd >= 0 && isatty(to_fd)) {
         const int own = reopen_terminal(to_fd);
         p->owns_to = own >= 0;
@@ -50,8 +49,6 @@ static void shut(struct sg_pump *p)
 void sg_pump_done(struct sg_pump *p)
 {
     shut(p);
-    free(p->data);
-    p->data = NULL;
 }
 
 void sg_pump_stop(struct sg_pump *p)
@@ -111,8 +108,6 @@ void sg_pump_run(struct sg_pump *p, uint64_t limit)
     }
     drain(p);
     while (p->n == 0 && p->from_fd >= 0 && limit > 0 && is_ready(p->from_fd, POLLIN)) {
-        if (!p->data)
-            p->data = sg_alloc(SG_PUMP_CHUNK);
         size_t want = limit < SG_PUMP_CHUNK ? (size_t)limit : SG_PUMP_CHUNK;
         ssize_t got = read(p->from_fd, p->data, want);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))

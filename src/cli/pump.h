@@ -16,13 +16,13 @@ struct sg_pump {
     struct sg_buf *capture;  /* instead of to_fd */
     bool owns_from, owns_to; /* close that side at the end */
     bool is_to_regular;      /* a regular file never blocks: no small steps */
-    uint8_t *data;           /* owned: read, not yet written */
+    uint8_t *data;           /* borrowed, of SG_PUMP_CHUNK bytes: read, not yet written */
     size_t at, n;
     uint64_t moved;
     int lost_sys; /* errno of a write that lost bytes; 0: none. A reader that left is no loss */
 };
 
-void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd);
+void sg_pump_init(struct sg_pump *p, int from_fd, int to_fd, uint8_t *chunk);
 void sg_pump_done(struct sg_pump *p);
 
 /* Takes no more in; what was taken is still delivered. */

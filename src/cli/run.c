@@ -76,13 +76,15 @@ static int open_stream(struct running *r, unsigned which, int *ret_far, struct s
         return -1;
     const struct sg_run_spec *s = r->spec;
     struct sg_pump *p = &r->pumps[which];
+    /* Static: what is never written to costs nothing, and most runs say little. */
+    static uint8_t chunks[PUMP_COUNT][SG_PUMP_CHUNK];
     const int near = which == PUMP_IN ? ends[1] : ends[0];
     *ret_far = which == PUMP_IN ? ends[0] : ends[1];
     if (which == PUMP_IN) {
-        sg_pump_init(p, s->in_fd, near);
+        sg_pump_init(p, s->in_fd, near, chunks[which]);
         p->owns_to = true;
     } else {
-        sg_pump_init(p, near, which == PUMP_OUT ? s->out_fd : s->err_fd);
+        sg_pump_init(p, near, which == PUMP_OUT ? s->out_fd : s->err_fd, chunks[which]);
         p->capture = which == PUMP_OUT ? s->out_capture : s->err_capture;
         p->owns_from = true;
     }
@@ -415,7 +417,7 @@ int sg_run(struct sg_cell *cell, const struct sg_run_spec *spec, struct sg_run_r
     struct running r = { .spec = spec, .cell = cell, .signal_fd = -1, .started_ns = sg_now_ns() };
     *ret_is_command = false;
     for (unsigned i = 0; i < PUMP_COUNT; i++)
-        sg_pump_init(&r.pumps[i], -1, -1);
+        sg_pump_init(&r.pumps[i], -1, -1, NULL);
     sg_packet_init(&r.packet);
     r.signal_fd = open_signals(&r.signals, err);
     int result = r.signal_fd < 0 ? -1 : start(&r, err);
