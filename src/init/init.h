@@ -52,7 +52,8 @@ struct sg_init {
     uint32_t epoch;
     bool has_hello, is_one_user, is_over;
     uint64_t started_ns;
-    struct sg_packet packet;          /* the request in hand */
+    struct sg_packet packet; /* the request in hand */
+    struct sg_buf encoded;   /* the answer in hand; kept, since a page costs more than the answer */
     struct sg_queued *out, **out_end; /* packets that the host has not had room for */
     struct sg_users users;
     struct sg_exec *execs[SG_INIT_MAX_EXECS];

@@ -160,6 +160,7 @@ int sg_init_run(int ctl_fd, struct sg_err *err)
     in->ctl = (struct sg_source) { .fd = ctl_fd, .ready = sg_serve_ready };
     in->signals.ready = reap;
     in->out_end = &in->out;
+    sg_buf_init(&in->encoded, SG_CTL_MAX_BYTES);
     in->started_ns = sg_now_ns();
     sg_packet_init(&in->packet);
     sg_users_init(&in->users);

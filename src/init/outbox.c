@@ -49,15 +49,15 @@ static void enqueue(struct sg_init *in, const struct sg_buf *bytes, int fd)
 void sg_outbox_send(struct sg_init *in, struct sg_msg *m, int fd)
 {
     sg_auto_fd owned = fd;
-    sg_auto_buf bytes;
-    sg_buf_init(&bytes, SG_CTL_MAX_BYTES);
+    struct sg_buf *bytes = &in->encoded;
     struct sg_err err = { 0 };
     m->epoch = in->epoch;
-    int sent = sg_msg_encode(m, &bytes, &err);
+    sg_buf_clear(bytes);
+    int sent = sg_msg_encode(m, bytes, &err);
     if (sent == 0 && sg_outbox_is_empty(in))
-        sent = try_send(in, bytes.p, bytes.n, owned, &err);
+        sent = try_send(in, bytes->p, bytes->n, owned, &err);
     if (sent == 0)
-        enqueue(in, &bytes, sg_take_fd(&owned));
+        enqueue(in, bytes, sg_take_fd(&owned));
     else if (sent < 0 && m->type != SG_MSG_ERROR && m->id && !in->is_over)
         sg_outbox_send_error(in, m->id, &err); /* the asker must not wait for ever */
 }
