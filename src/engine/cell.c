@@ -227,11 +227,14 @@ static int make_cgroups(struct sg_cell *c, struct sg_err *err)
 static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_err *err)
 {
     const bool has_net = !sg_switch_is_on(SG_SWITCH_NO_NETNS);
-    if (sg_ids_claim(!is_rootless, &c->ids, err) < 0)
+    int pair[2];
+    if (sg_ids_claim(!is_rootless, &c->ids, err) < 0 || sg_chan_pair(pair, err) < 0)
         return -1;
+    c->ctl_fd = pair[0];
+    c->far_fd = pair[1];
     if (flags & SG_CELL_SWEPT) {
         c->has_sweeper = true;
-        if (sg_sweeper_start(&c->sweeper, &c->ids, has_net, err) < 0)
+        if (sg_sweeper_start(&c->sweeper, &c->ids, c->ctl_fd, has_net, err) < 0)
             return -1;
     }
     c->makes_net = has_net && !c->has_sweeper;
@@ -279,11 +282,6 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
     c->init_fd = sg_init_image_open(err);
     if (c->init_fd < 0)
         return -1;
-    int pair[2];
-    if (sg_chan_pair(pair, err) < 0)
-        return -1;
-    c->ctl_fd = pair[0];
-    c->far_fd = pair[1];
     plan_end(c, spec);
     return 0;
 }

@@ -24,12 +24,15 @@ void sg_sweeper_aim(struct sg_sweeper *s, const struct sg_cgroup *g)
     s->dir_count = count;
 }
 
-int sg_sweeper_start(struct sg_sweeper *s, const struct sg_ids *ids, bool makes_net,
+int sg_sweeper_start(struct sg_sweeper *s, const struct sg_ids *ids, int ctl_fd, bool makes_net,
                      struct sg_err *err)
 {
-    *s = (struct sg_sweeper) {
-        .lock_fd = ids->lock_fd, .makes_net = makes_net, .pipe_fd = -1, .keep_fd = -1, .ns_fd = -1
-    };
+    *s = (struct sg_sweeper) { .lock_fd = ids->lock_fd,
+                               .ctl_fd = ctl_fd,
+                               .makes_net = makes_net,
+                               .pipe_fd = -1,
+                               .keep_fd = -1,
+                               .ns_fd = -1 };
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return sg_fail_sys(err, "make a pipe for the sweeper");

@@ -17,16 +17,23 @@ enum {
     PATH_ROOM = SG_CGROUP_PATH_MAX + 16,
 };
 
-/* All descriptors but two go: the pipes of our parent's caller must not wait for us. Without
+/* All descriptors but these go: the pipes of our parent's caller must not wait for us. Without
  * close_range there is no sandbox either, and our own end of the pipe would keep us for ever. */
-static void keep_only(int a, int b)
+static void keep_only(const int *fds, unsigned count)
 {
-    const unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
-    long ret = low > 0 ? sg_raw(SYS_close_range, 0, low - 1, 0) : 0;
-    if (ret >= 0 && high > low + 1)
-        ret = sg_raw(SYS_close_range, low + 1, high - 1, 0);
-    if (ret >= 0)
-        ret = sg_raw(SYS_close_range, high + 1, ~0U, 0);
+    long ret = 0;
+    unsigned from = 0;
+    while (ret >= 0) {
+        unsigned next = ~0U; /* the lowest kept one that is not passed yet */
+        for (unsigned i = 0; i < count; i++)
+            if ((unsigned)fds[i] >= from && (unsigned)fds[i] < next)
+                next = (unsigned)fds[i];
+        if (next > from)
+            ret = sg_raw(SYS_close_range, from, next == ~0U ? next : next - 1, 0);
+        if (next == ~0U)
+            break;
+        from = next + 1;
+    }
     if (ret < 0)
         sg_raw_exit(1);
 }
@@ -89,16 +96,18 @@ static void remove_dir(const char *dir)
 void sg_sweeper_child(void *sweeper)
 {
     struct sg_sweeper *s = sweeper;
-    const int pipe_fd = s->pipe_fd, lock_fd = s->lock_fd;
+    const int kept[] = { s->pipe_fd, s->lock_fd, s->ctl_fd };
+    const int pipe_fd = s->pipe_fd, ctl_fd = s->ctl_fd;
     char byte;
     (void)sg_raw(SYS_setpgid, 0, 0);
     if (s->makes_net)
         sg_net_announce_raw(&s->net, sg_net_make_raw());
     (void)sg_raw(SYS_prctl, PR_SET_NAME, "sandglass-sweep", 0, 0, 0);
-    keep_only(pipe_fd, lock_fd);
+    keep_only(kept, sizeof kept / sizeof kept[0]);
     while (sg_raw(SYS_read, pipe_fd, &byte, 1) > 0)
         ;
     rest(HEAD_START_US);
+    (void)sg_raw(SYS_close, ctl_fd);
     for (unsigned i = 0; i < s->dir_count; i++)
         remove_dir(s->dirs[i]);
     sg_raw_exit(0);
