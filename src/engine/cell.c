@@ -159,6 +159,24 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
 
 /* ---- making ---- */
 
+/* The scheduler puts a new process behind us on our own processor when the other one is busy for a
+ * moment, and there it waits until we sleep: long after the other one is idle again. So it is moved
+ * once, and is then as free as we are. */
+static int move_away(pid_t pid, struct sg_err *err)
+{
+    const int here = sched_getcpu();
+    cpu_set_t own;
+    if (here < 0 || sched_getaffinity(0, sizeof own, &own) < 0)
+        return 0;
+    cpu_set_t others = own;
+    CPU_CLR((size_t)here, &others);
+    if (sched_setaffinity(pid, sizeof others, &others) < 0)
+        return 0; /* there is no other one */
+    if (sched_setaffinity(pid, sizeof own, &own) < 0)
+        return sg_fail_sys(err, "let a process of the sandbox use every processor again");
+    return 0;
+}
+
 static int start_child(struct sg_cell *c, struct sg_err *err)
 {
     c->stack = mmap(NULL, SG_PLAN_STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -191,7 +209,7 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "make the namespaces");
     }
     c->pid = (pid_t)pid;
-    return 0;
+    return c->has_sweeper ? move_away(c->pid, err) : 0;
 }
 
 /* Files in the writable layer are memory, too: leave room for processes, so that a full disk is a
@@ -234,7 +252,8 @@ static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_
     c->far_fd = pair[1];
     if (flags & SG_CELL_SWEPT) {
         c->has_sweeper = true;
-        if (sg_sweeper_start(&c->sweeper, &c->ids, c->ctl_fd, has_net, err) < 0)
+        if (sg_sweeper_start(&c->sweeper, &c->ids, c->ctl_fd, has_net, err) < 0 ||
+            move_away(c->sweeper.pid, err) < 0)
             return -1;
     }
     c->makes_net = has_net && !c->has_sweeper;

@@ -80,6 +80,8 @@ static const struct tolerated {
     { "openat64", "pids.", ANY, ANY, .why = "the result says unknown" },
     { "openat64", "memory.", ANY, ANY, .why = "the result says unknown" },
     { "syscall", NULL, SYS_openat2, ANY, .why = "the name is set, if not in /etc/hosts" },
+    { "sched_getaffinity", NULL, ANY, ANY, .why = "a process then starts where it is put" },
+    { "sched_setaffinity", NULL, ANY, ANY, .why = "the same, when there is nowhere else" },
     { "setsockopt", NULL, ANY, ANY, .why = "a smaller buffer does, too" },
     { "raw", "ip_unprivileged_port_start", ANY, ANY, .why = "ports from 1024 are left" },
     { "raw", NULL, SYS_prctl, PR_SET_PDEATHSIG, .why = "the holder ends by its patience" },

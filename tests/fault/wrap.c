@@ -3,6 +3,7 @@
  * sends its calls here (--wrap); wrapped.py sees to it that the list stays complete. */
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -73,6 +74,8 @@ WRAP_INT(openat64, (int dir, const char *path, int flags, mode_t mode), (dir, pa
 WRAP_INT(pipe2, (int *ret, int flags), (ret, flags), NULL)
 WRAP_INT(prctl, (int option, unsigned long b, unsigned long c, unsigned long d, unsigned long e),
          (option, b, c, d, e), NULL)
+WRAP_INT(sched_getaffinity, (pid_t pid, size_t n, cpu_set_t *ret), (pid, n, ret), NULL)
+WRAP_INT(sched_setaffinity, (pid_t pid, size_t n, const cpu_set_t *set), (pid, n, set), NULL)
 WRAP_INT(setsockopt, (int fd, int level, int name, const void *value, socklen_t n),
          (fd, level, name, value, n), name_of(fd))
 WRAP_INT(socketpair, (int domain, int type, int protocol, int *ret), (domain, type, protocol, ret), NULL)
