@@ -2,9 +2,9 @@
 /* A JSON reader: one text into a tree in an arena.
  *
  * Strict RFC 8259: UTF-8 only, no trailing comma, no duplicate key in one object, nothing after the
- * value, no lone surrogates. Depth, size and count are bounded. Integers are exact over the whole
- * of int64 and uint64; other numbers are doubles. Ours and not a library's because the command line
- * program is linked with musl; tests compare it with json-c and Python. */
+ * value, no lone surrogates, no U+0000 in a key. Depth, size and count are bounded. Integers are
+ * exact over the whole of int64 and uint64; other numbers are doubles. Ours and not a library's
+ * because the command line program is linked with musl; tests compare it with json-c and Python. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ enum { SG_J_MAX_DEPTH = 64 };
 struct sg_jval {
     enum sg_jkind kind;
     const struct sg_jval *next;
-    struct sg_str key; /* terminated; of a member of an object */
+    struct sg_str key; /* terminated, without NUL; of a member of an object */
     union {
         bool b;
         int64_t i;

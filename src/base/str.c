@@ -41,9 +41,9 @@ bool sg_utf8_valid(const char *p, size_t n)
     return true;
 }
 
-/* Bytes at the front that may be shown as they are: one character, or 0. Bytes that are no UTF-8
- * and the control characters U+0080 to U+009F can drive a terminal just as those below 0x20. */
-static size_t plain_width(const char *p, size_t n)
+/* Bytes that are no UTF-8 and the control characters U+0080 to U+009F can drive a terminal just as
+ * those below 0x20. */
+size_t sg_plain_width(const char *p, size_t n)
 {
     uint8_t c = (uint8_t)*p;
     if (c < 0x80)
@@ -66,7 +66,7 @@ struct sg_quoted sg_quote_str(struct sg_str text)
     size_t i = 0;
     while (i < text.n) {
         uint8_t c = (uint8_t)text.p[i];
-        size_t width = plain_width(text.p + i, text.n - i);
+        size_t width = sg_plain_width(text.p + i, text.n - i);
         if (at + (width ? width : 4) > room)
             break;
         if (width) {

@@ -37,3 +37,6 @@ struct sg_quoted sg_quote(const char *text);
 struct sg_quoted sg_quote_str(struct sg_str text);
 
 bool sg_utf8_valid(const char *p, size_t n);
+/* Bytes at the front that may be shown as they are: one character, or 0 for a quote, a backslash, a
+ * control character and what is no UTF-8. n > 0. */
+size_t sg_plain_width(const char *p, size_t n);
