@@ -25,6 +25,9 @@
 #include "manager/sandbox.h"
 #include "manager/tenant.h"
 
+struct sg_note;
+struct sg_recovery;
+struct sg_reconcile;
 struct sg_tier;
 
 /* ---- metrics ---- */
@@ -95,12 +98,27 @@ struct sg_manager {
     struct sg_metrics metrics;
     struct sg_timer usage, reconcile;
     struct sg_reconcile_report report, counting; /* the last one; the one under way */
-    void *recovery, *reconciling;                /* what is under way: recover.c, reconcile.c */
+    struct sg_recovery *recovery;                /* what is under way: recover.c, reconcile.c */
+    struct sg_reconcile *reconciling;
+    struct sg_note *notes; /* store callbacks under way */
+    char **pool;           /* owned: the launcher's last word on parked cells */
+    size_t pool_n;
+    uint64_t pool_at_ns;
     void (*ready)(void *arg, const struct sg_err *err);
     void *ready_arg;
 };
 
 int64_t sg_manager_unix_ms(void);
+
+/* A store callback that may outlive its object: the store calls back what is queued when it is
+ * closed, which is after the manager's end. Pass sg_note_done and a note to sg_store_put_...();
+ * `done` is called exactly once: by the store, or by sg_manager_free() with SG_UNAVAILABLE (before
+ * the _forget() hooks), and then not by the store any more.
+ *     sg_store_put_exec(m->store, &row, mode, sg_note_done, sg_note_new(m, written, x)); */
+struct sg_note *sg_note_new(struct sg_manager *m, void (*done)(void *arg, const struct sg_err *err),
+                            void *arg);
+void sg_note_done(void *note, const struct sg_err *err);
+
 /* `s` may be NULL. `detail` is a JSON object or NULL. `who` NULL: the manager itself (expiry). */
 void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char *action,
                       const struct sg_sandbox *s, const char *detail);

@@ -29,6 +29,7 @@ enum sg_state_event {
     EV_OOM,     /* its pid 1 was ended for lack of memory      */
     EV_CRASH,   /* its pid 1 is gone                           */
     EV_FAIL,    /* what was under way did not work             */
+    EV_RETRY,   /* a fresh one is made, as its caller asked    */
     EV_DESTROY, /* asked to                                    */
     EV_COUNT,
 };

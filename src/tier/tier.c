@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions to the launcher.
+ *
+ * A question is an object in one of three lists: waiting (not sent), open (sent), refused (could
+ * not be sent; answered at the end of this pass). It leaves its list, is answered and is freed, in
+ * that order, so that a callback may ask again or even end the tier. */
+#include "tier/tier.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "tier/peer.h"
+
+#include "base/banned.h"
+
+enum { NAME_MAX_BYTES = 256 };
+
+struct question {
+    struct question *next, **link;
+    struct sg_tier *tier;
+    enum sg_msg_type type, expected;
+    char sandbox[SG_CTL_MAX_TAG + 1];
+    char template[NAME_MAX_BYTES];
+    struct sg_tier_limits limits;
+    uint64_t cursor;
+    sg_tier_answer *cb;
+    void *arg;
+    struct sg_err err; /* of a refused one */
+};
+
+struct list {
+    struct question *head, **tail;
+};
+
+struct sg_tier {
+    struct sg_loop *loop;
+    struct sg_peer *peer;
+    struct sg_tier_ops ops;
+    void *arg;
+    uint32_t epoch, flags;
+    struct list waiting, open, refused;
+    unsigned open_count, total;
+    struct sg_later refuse;
+    bool is_lost;
+    struct sg_err why;
+};
+
+static void list_init(struct list *l)
+{
+    l->head = NULL;
+    l->tail = &l->head;
+}
+
+static void push(struct list *l, struct question *q)
+{
+    q->next = NULL;
+    q->link = l->tail;
+    *l->tail = q;
+    l->tail = &q->next;
+}
+
+static void unlink_from(struct list *l, struct question *q)
+{
+    *q->link = q->next;
+    if (q->next)
+        q->next->link = q->link;
+    else
+        l->tail = q->link;
+}
+
+/* The question is in no list any more. */
+static void give(struct question *q, struct sg_packet *p, const struct sg_err *err)
+{
+    q->tier->total--;
+    q->cb(q->arg, p, err);
+    free(q);
+}
+
+/* ---- sending ---- */
+
+static void fill_name(const struct question *q, struct sg_msg *m)
+{
+    m->l_name.sandbox = sg_text_of(q->sandbox);
+}
+
+static void fill_create(const struct question *q, struct sg_msg *m)
+{
+    m->l_create = (struct sg_msg_l_create) {
+        .sandbox = sg_text_of(q->sandbox),
+        .template = sg_text_of(q->template),
+        .mem_bytes = q->limits.mem_bytes,
+        .cpu_milli = q->limits.cpu_milli,
+        .pids = q->limits.pids,
+        .disk_bytes = q->limits.disk_bytes,
+    };
+}
+
+static void fill_list(const struct question *q, struct sg_msg *m)
+{
+    m->l_list.cursor = q->cursor;
+}
+
+static void fill_hello(const struct question *q, struct sg_msg *m)
+{
+    m->l_hello = (struct sg_msg_l_hello) { SG_CTL_VERSION, q->tier->epoch };
+}
+
+static void fill_none(const struct question *q, struct sg_msg *m)
+{
+    (void)q;
+    m->empty.unused = 0;
+}
+
+static const struct ask {
+    void (*fill)(const struct question *q, struct sg_msg *m);
+    enum sg_msg_type expected;
+} asks[SG_MSG_TYPE_COUNT] = {
+    [SG_MSG_L_HELLO] = { fill_hello, SG_MSG_L_WELCOME },
+    [SG_MSG_L_CREATE] = { fill_create, SG_MSG_L_CELL },
+    [SG_MSG_L_ADOPT] = { fill_name, SG_MSG_L_CELL },
+    [SG_MSG_L_DESTROY] = { fill_name, SG_MSG_L_DONE },
+    [SG_MSG_L_FREEZE] = { fill_name, SG_MSG_L_DONE },
+    [SG_MSG_L_THAW] = { fill_name, SG_MSG_L_DONE },
+    [SG_MSG_L_LIMIT] = { fill_create, SG_MSG_L_DONE },
+    [SG_MSG_L_STATS] = { fill_name, SG_MSG_L_STATED },
+    [SG_MSG_L_LIST] = { fill_list, SG_MSG_L_LISTED },
+    [SG_MSG_L_POOL] = { fill_none, SG_MSG_L_LISTED },
+    [SG_MSG_L_TEMPLATES] = { fill_none, SG_MSG_L_LISTED },
+};
+
+static void refuse(struct sg_tier *t, struct question *q, const struct sg_err *err)
+{
+    q->err = *err;
+    push(&t->refused, q);
+    sg_later_call(t->loop, &t->refuse);
+}
+
+static void answered(void *arg, struct sg_packet *p, const struct sg_err *err);
+
+static void pump(struct sg_tier *t)
+{
+    while (!t->is_lost && t->waiting.head && t->open_count < SG_TIER_WINDOW) {
+        struct question *q = t->waiting.head;
+        struct sg_msg m = { .type = q->type };
+        struct sg_err err = { 0 };
+
+        unlink_from(&t->waiting, q);
+        asks[q->type].fill(q, &m);
+        if (sg_peer_ask(t->peer, &m, NULL, 0, answered, q, &err) < 0) {
+            refuse(t, q, &err);
+            continue;
+        }
+        push(&t->open, q);
+        t->open_count++;
+    }
+}
+
+static void refuse_later(struct sg_later *l)
+{
+    struct sg_tier *t = SG_OWNER(l, struct sg_tier, refuse);
+
+    while (t->refused.head) {
+        struct question *q = t->refused.head;
+        unlink_from(&t->refused, q);
+        give(q, NULL, &q->err);
+    }
+}
+
+/* ---- answers ---- */
+
+/* A cell without its descriptor is no cell. */
+static int check_answer(const struct question *q, const struct sg_packet *p, struct sg_err *err)
+{
+    const char *name = sg_msg_table[p->msg.type].name;
+
+    if (p->msg.type != q->expected)
+        return sg_fail(err, SG_INTERNAL, "the launcher answered %s with %s",
+                       sg_msg_table[q->type].name, name);
+    if (q->expected == SG_MSG_L_CELL && p->fd_count != 1)
+        return sg_fail(err, SG_INTERNAL, "the launcher sent a cell without its connection");
+    if (q->expected == SG_MSG_L_WELCOME && p->msg.l_welcome.version != SG_CTL_VERSION)
+        return sg_fail(err, SG_UNSUPPORTED, "the launcher speaks version %u, not %u",
+                       p->msg.l_welcome.version, (unsigned)SG_CTL_VERSION);
+    return 0;
+}
+
+static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct question *q = arg;
+    struct sg_tier *t = q->tier;
+    struct sg_err wrong = { 0 };
+
+    unlink_from(&t->open, q);
+    t->open_count--;
+    if (p && check_answer(q, p, &wrong) < 0) {
+        p = NULL;
+        err = &wrong;
+    }
+    if (p && q->type == SG_MSG_L_HELLO)
+        t->flags = p->msg.l_welcome.flags;
+    /* Somebody else was quicker: what was wanted is so. */
+    if (!p && q->type == SG_MSG_L_DESTROY && err->kind == SG_NOT_FOUND)
+        err = NULL;
+    pump(t);
+    give(q, p, err);
+}
+
+static void news(void *arg, struct sg_packet *p)
+{
+    struct sg_tier *t = arg;
+    if (p->msg.type == SG_MSG_L_ENDED)
+        t->ops.ended(t->arg, &p->msg.l_ended);
+}
+
+static void lost(void *arg, const struct sg_err *err)
+{
+    struct sg_tier *t = arg;
+
+    t->is_lost = true;
+    t->why = *err;
+    t->why.kind = SG_UNAVAILABLE;
+    while (t->waiting.head) {
+        struct question *q = t->waiting.head;
+        unlink_from(&t->waiting, q);
+        give(q, NULL, &t->why);
+    }
+    t->ops.lost(t->arg, &t->why);
+}
+
+/* ---- life ---- */
+
+struct sg_tier *sg_tier_new(struct sg_loop *l, int fd, const struct sg_tier_ops *ops, void *arg,
+                            struct sg_err *err)
+{
+    static const struct sg_peer_ops peer_ops = { 1u << SG_ROLE_ANSWER, 1u << SG_ROLE_NEWS, news,
+                                                 lost };
+    struct sg_tier *t = sg_new(struct sg_tier);
+
+    *t =
+        (struct sg_tier) { .loop = l, .ops = *ops, .arg = arg, .refuse = { .call = refuse_later } };
+    list_init(&t->waiting);
+    list_init(&t->open);
+    list_init(&t->refused);
+    t->peer = sg_peer_new(l, fd, 0, &peer_ops, t, err);
+    if (!t->peer) {
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+static void end_all(struct list *l, const struct sg_err *err)
+{
+    while (l->head) {
+        struct question *q = l->head;
+        unlink_from(l, q);
+        give(q, NULL, err);
+    }
+}
+
+void sg_tier_free(struct sg_tier *t)
+{
+    struct sg_err err = { 0 };
+
+    if (!t)
+        return;
+    t->is_lost = true; /* who asks again from a callback is refused at once */
+    (void)sg_fail(&err, SG_UNAVAILABLE, "the service is ending");
+    t->why = err;
+    sg_peer_free(t->peer);
+    end_all(&t->open, &err);
+    end_all(&t->waiting, &err);
+    end_all(&t->refused, &err);
+    sg_later_cancel(t->loop, &t->refuse);
+    free(t);
+}
+
+uint32_t sg_tier_flags(const struct sg_tier *t)
+{
+    return t->flags;
+}
+
+unsigned sg_tier_waiting(const struct sg_tier *t)
+{
+    return t->total;
+}
+
+/* ---- the questions ---- */
+
+static struct question *question(struct sg_tier *t, enum sg_msg_type type, const char *sandbox,
+                                 sg_tier_answer *cb, void *arg)
+{
+    struct question *q = sg_new(struct question);
+
+    q->tier = t;
+    q->type = type;
+    q->expected = asks[type].expected;
+    q->cb = cb;
+    q->arg = arg;
+    (void)snprintf(q->sandbox, sizeof q->sandbox, "%s", sandbox);
+    return q;
+}
+
+static void send_question(struct question *q)
+{
+    struct sg_tier *t = q->tier;
+
+    t->total++;
+    if (t->is_lost) {
+        refuse(t, q, &t->why);
+        return;
+    }
+    push(&t->waiting, q);
+    pump(t);
+}
+
+void sg_tier_hello(struct sg_tier *t, uint32_t epoch, sg_tier_answer *cb, void *arg)
+{
+    t->epoch = epoch;
+    send_question(question(t, SG_MSG_L_HELLO, "", cb, arg));
+}
+
+void sg_tier_create(struct sg_tier *t, const char *sandbox, const char *template,
+                    const struct sg_tier_limits *limits, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_CREATE, sandbox, cb, arg);
+
+    (void)snprintf(q->template, sizeof q->template, "%s", template);
+    q->limits = *limits;
+    send_question(q);
+}
+
+void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_limits *limits,
+                   sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_LIMIT, sandbox, cb, arg);
+
+    q->limits = *limits;
+    send_question(q);
+}
+
+void sg_tier_adopt(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_ADOPT, sandbox, cb, arg));
+}
+
+void sg_tier_destroy(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_DESTROY, sandbox, cb, arg));
+}
+
+void sg_tier_freeze(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_FREEZE, sandbox, cb, arg));
+}
+
+void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_THAW, sandbox, cb, arg));
+}
+
+void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_STATS, sandbox, cb, arg));
+}
+
+void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_LIST, "", cb, arg);
+
+    q->cursor = cursor;
+    send_question(q);
+}
+
+void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_POOL, "", cb, arg));
+}
+
+void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_TEMPLATES, "", cb, arg));
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon's side of the conversation with the launcher: one function a question.
+ *
+ * T1. Every question is answered exactly once, from the loop, never from inside the call that
+ *     asked: also when the launcher is gone (SG_UNAVAILABLE) and when the tier is freed.
+ * T2. An answer is of the type that belongs to its question; anything else is an error.
+ * T3. Any number may be asked: at most SG_TIER_WINDOW are with the launcher, the rest wait in line,
+ *     so that a thousand parallel creates neither fill a socket nor starve each other. */
+#pragma once
+
+#include "ctl/chan.h"
+#include "loop/loop.h"
+
+enum { SG_TIER_WINDOW = 64 };
+
+struct sg_tier;
+
+struct sg_tier_limits { /* 0: none */
+    uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
+};
+
+struct sg_tier_ops {
+    void (*ended)(void *arg, const struct sg_msg_l_ended *e); /* pid 1 of a cell is gone */
+    void (*lost)(void *arg, const struct sg_err *err);        /* once: the launcher is gone */
+};
+
+/* `err` NULL: it worked. `p` is the answer and ends with the call; NULL where there was nothing to
+ * do, or with `err`. */
+typedef void sg_tier_answer(void *arg, struct sg_packet *p, const struct sg_err *err);
+
+/* Takes `fd`. Returns owned. */
+struct sg_tier *sg_tier_new(struct sg_loop *l, int fd, const struct sg_tier_ops *ops, void *arg,
+                            struct sg_err *err);
+/* Answers what is open with SG_UNAVAILABLE, calls no other back. */
+void sg_tier_free(struct sg_tier *t);
+
+/* First of all. L_WELCOME; refuses another version as SG_UNSUPPORTED. */
+void sg_tier_hello(struct sg_tier *t, uint32_t epoch, sg_tier_answer *cb, void *arg);
+uint32_t sg_tier_flags(const struct sg_tier *t);   /* SG_L_..., of the welcome */
+unsigned sg_tier_waiting(const struct sg_tier *t); /* questions not yet answered */
+
+/* L_CELL with the descriptor of a control connection. */
+void sg_tier_create(struct sg_tier *t, const char *sandbox, const char *template,
+                    const struct sg_tier_limits *limits, sg_tier_answer *cb, void *arg);
+void sg_tier_adopt(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+/* L_DONE. A sandbox that does not exist is destroyed already: no error. */
+void sg_tier_destroy(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+void sg_tier_freeze(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+/* L_DONE. A limit of 0 stays as it is. */
+void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_limits *limits,
+                   sg_tier_answer *cb, void *arg);
+/* L_STATED. */
+void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+/* L_LISTED: ids from `cursor` on; "template parked wanted"; names. */
+void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
+void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg);
+void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg);
