@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "manager/journal.h" /* enum sg_stream */
 #include "manager/sandbox.h"
 #include "manager/tenant.h"
 
-enum sg_stream { SG_STREAM_OUT, SG_STREAM_ERR, SG_STREAM_COUNT };
 enum sg_exec_ending {
     SG_EXEC_RUNNING,
     SG_EXEC_EXIT,
@@ -68,7 +68,9 @@ struct sg_reader {
     struct sg_exec *exec;              /* NULL after it went away with its sandbox */
     uint64_t at;                       /* combined offset of what is read next */
     void (*wake)(struct sg_reader *r); /* there is more to read, or the exec is complete or gone */
-    struct sg_reader *next, **link;    /* exec.c's own */
+    /* exec.c's own */
+    uint64_t run;
+    struct sg_reader *next, **link;
 };
 /* Starts at `at` (UINT64_MAX: at the end). An open reader is work (sandbox.h). */
 void sg_reader_open(struct sg_reader *r, struct sg_exec *x, uint64_t at);
@@ -82,7 +84,8 @@ ssize_t sg_reader_read(struct sg_reader *r, enum sg_stream *ret_stream, void *to
 
 /* Takes what fits, returns how much; 0 with `*ret_is_full`: call again after `writable`. */
 ssize_t sg_exec_write(struct sg_exec *x, const void *p, size_t n, struct sg_err *err);
-/* Calls back once when there is room for input again. One waiter at a time: SG_CONFLICT. */
+/* Calls back once: when there is room for input again, or when the exec has ended or goes away (a
+ * write then fails). One waiter at a time: SG_CONFLICT. */
 int sg_exec_when_writable(struct sg_exec *x, void (*writable)(void *arg), void *arg,
                           struct sg_err *err);
 void sg_exec_forget_writable(struct sg_exec *x, void *arg);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service as a whole: templates, the pool, usage, the audit record, the reconciler. */
+#include <string.h>
+#include <time.h>
+
+#include "api/rest/rest.h"
+#include "api/rest/schema.h"
+#include "base/auto.h"
+#include "base/parse.h"
+#include "meter/audit.h"
+#include "store/store.h"
+#include "base/banned.h"
+
+enum { AUDIT_PAGE = 1000, HOURS_DEFAULT = 24, HOURS_MAX = 24 * 400 };
+
+static void put_str(struct sg_json *j, const char *key, const char *value)
+{
+    sg_json_key(j, key);
+    sg_json_str(j, value ? value : "");
+}
+
+static void put_i64(struct sg_json *j, const char *key, int64_t value)
+{
+    sg_json_key(j, key);
+    sg_json_i64(j, value);
+}
+
+/* ---- templates and the pool ---- */
+
+static void templates_known(void *arg, const char *const *names, size_t n, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    if (err) {
+        sg_reply_error(c, err);
+        return;
+    }
+    sg_auto_buf out;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    struct sg_json j;
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "templates");
+    sg_json_open(&j, '[');
+    for (size_t i = 0; i < n; i++) {
+        sg_json_open(&j, '{');
+        put_str(&j, "name", names[i]);
+        sg_json_close(&j, '}');
+    }
+    sg_json_close(&j, ']');
+    put_str(&j, "default", sg_manager_options(c->manager)->default_template);
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+}
+
+int sg_rest_templates(struct sg_call *c, struct sg_err *err)
+{
+    return sg_manager_templates(c->manager, templates_known, c, err);
+}
+
+/* "template parked wanted" */
+static void put_pool(struct sg_json *j, const char *line)
+{
+    static const char *const keys[] = { "parked", "wanted" };
+    size_t n = strcspn(line, " ");
+    sg_json_open(j, '{');
+    sg_json_key(j, "template");
+    sg_json_text(j, (struct sg_str) { line, n });
+    for (size_t i = 0; i < SG_COUNT(keys) && line[n]; i++) {
+        line += n + 1;
+        n = strcspn(line, " ");
+        uint64_t value = 0;
+        (void)sg_parse_u64((struct sg_str) { line, n }, 0, UINT32_MAX, &value, NULL);
+        sg_json_key(j, keys[i]);
+        sg_json_u64(j, value);
+    }
+    sg_json_close(j, '}');
+}
+
+static void pool_known(void *arg, const char *const *lines, size_t n, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    if (err) {
+        sg_reply_error(c, err);
+        return;
+    }
+    sg_auto_buf out;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    struct sg_json j;
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "pool");
+    sg_json_open(&j, '[');
+    for (size_t i = 0; i < n; i++)
+        put_pool(&j, lines[i]);
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+}
+
+int sg_rest_pool(struct sg_call *c, struct sg_err *err)
+{
+    return sg_manager_pool(c->manager, pool_known, c, err);
+}
+
+/* ---- usage ---- */
+
+static bool put_usage(void *arg, const struct sg_usage_row *r)
+{
+    struct sg_json *j = arg;
+    sg_json_open(j, '{');
+    put_str(j, "org", r->org);
+    put_str(j, "sandbox", r->sandbox);
+    put_i64(j, "wallMs", r->wall_ms);
+    put_i64(j, "cpuMs", r->cpu_ns / 1000000);
+    put_i64(j, "memoryMibMs", r->mem_mib_ms);
+    put_i64(j, "execs", r->execs);
+    put_i64(j, "creates", r->creates);
+    sg_json_close(j, '}');
+    return true;
+}
+
+int sg_rest_usage(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const known[] = { "hours", NULL };
+    uint64_t hours = HOURS_DEFAULT;
+    if (sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_u64(c, "hours", 1, HOURS_MAX, &hours, err) < 0)
+        return -1;
+    sg_auto_buf out;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    struct sg_json j;
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "usage");
+    sg_json_open(&j, '[');
+    const int64_t from = (int64_t)time(NULL) / 3600 - (int64_t)hours;
+    const char *org = c->who.is_operator ? NULL : c->who.org->id.s;
+    if (sg_store_each_usage(sg_manager_store(c->manager), org, from, put_usage, &j, err) < 0)
+        return -1;
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+/* ---- the audit record ---- */
+
+struct page {
+    struct sg_json *j;
+    unsigned left;
+    int64_t last;
+};
+
+static bool put_audit(void *arg, const struct sg_audit_row *r)
+{
+    struct page *p = arg;
+    struct sg_json *j = p->j;
+    if (p->left == 0)
+        return false;
+    p->left--;
+    p->last = r->seq;
+    sg_json_open(j, '{');
+    put_i64(j, "seq", r->seq);
+    sg_rest_put_time(j, "at", r->at_ms);
+    put_str(j, "org", r->org);
+    put_str(j, "actor", r->actor);
+    put_str(j, "action", r->action);
+    put_str(j, "sandbox", r->sandbox);
+    put_str(j, "request", r->request);
+    sg_json_key(j, "detail");
+    sg_buf_add_str(j->out, r->detail && *r->detail ? r->detail : "{}"); /* is JSON already */
+    j->needs_comma = true;
+    put_str(j, "hash", r->hash);
+    sg_json_close(j, '}');
+    return true;
+}
+
+int sg_rest_audit(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const known[] = { "after", NULL };
+    uint64_t after = 0;
+    if (sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_u64(c, "after", 0, INT64_MAX, &after, err) < 0)
+        return -1;
+    sg_auto_buf out;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    struct sg_json j;
+    sg_json_init(&j, &out);
+    struct page page = { &j, AUDIT_PAGE, 0 };
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "records");
+    sg_json_open(&j, '[');
+    if (sg_store_each_audit(sg_manager_store(c->manager), (int64_t)after, put_audit, &page, err) <
+        0)
+        return -1;
+    sg_json_close(&j, ']');
+    if (page.left == 0)
+        put_i64(&j, "next", page.last);
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+int sg_rest_audit_verify(struct sg_call *c, struct sg_err *err)
+{
+    struct sg_audit_verdict v;
+    if (sg_audit_verify(sg_manager_store(c->manager), &v, err) < 0)
+        return -1;
+    sg_auto_buf out;
+    sg_buf_init(&out, 4096);
+    struct sg_json j;
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "whole");
+    sg_json_bool(&j, v.broken_at == 0);
+    sg_json_key(&j, "records");
+    sg_json_u64(&j, v.records);
+    if (v.broken_at)
+        put_i64(&j, "brokenAt", v.broken_at);
+    put_str(&j, "head", v.head);
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+/* ---- the reconciler ---- */
+
+static void reply_report(void *arg, const struct sg_reconcile_report *r, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    if (!r) {
+        sg_reply_error(c, err);
+        return;
+    }
+    sg_auto_buf out;
+    sg_buf_init(&out, 4096);
+    struct sg_json j;
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_rest_put_time(&j, "at", r->at_ms);
+    put_i64(&j, "rows", r->rows);
+    put_i64(&j, "cells", r->cells);
+    put_i64(&j, "lost", r->lost);
+    put_i64(&j, "orphans", r->orphans);
+    put_i64(&j, "staleJournals", r->stale_journals);
+    put_i64(&j, "unknownExecs", r->unknown_execs);
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+}
+
+int sg_rest_reconcile_get(struct sg_call *c, struct sg_err *err)
+{
+    (void)err;
+    reply_report(c, sg_manager_report(c->manager), NULL);
+    return 0;
+}
+
+int sg_rest_reconcile_run(struct sg_call *c, struct sg_err *err)
+{
+    return sg_manager_reconcile(c->manager, reply_report, c, err);
+}
+
+int sg_rest_openapi(struct sg_call *c, struct sg_err *err)
+{
+    (void)err;
+    sg_reply_bytes(c, 200, "application/json", sg_schema_openapi, sg_schema_openapi_bytes);
+    return 0;
+}

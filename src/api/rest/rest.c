@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native routes. schema/openapi.json describes the same rows; a test compares the two. */
+#include "api/rest/rest.h"
+
+#include "api/routes.h"
+#include "base/auto.h"
+#include "base/banned.h"
+
+#define R SG_SCOPE_READ
+#define X SG_SCOPE_EXEC
+#define A SG_SCOPE_ADMIN
+
+#define S  "/v1/sandboxes/{id}"
+#define SX S "/execs/{exec}"
+#define SF S "/files"
+
+/* clang-format off */
+static const struct sg_route rows[] = {
+    { M_POST,   "/v1/sandboxes", X, 0, sg_rest_sandbox_create, "Create a sandbox" },
+    { M_GET,    "/v1/sandboxes", R, 0, sg_rest_sandbox_list, "List sandboxes" },
+    { M_DELETE, "/v1/sandboxes", X, 0, sg_rest_sandbox_delete_all, "Destroy every sandbox of the organisation" },
+    { M_GET,    S, R, 0, sg_rest_sandbox_get, "One sandbox" },
+    { M_PATCH,  S, X, 0, sg_rest_sandbox_patch, "Change limits, metadata or lifetime" },
+    { M_DELETE, S, X, 0, sg_rest_sandbox_delete, "Destroy a sandbox" },
+    { M_POST,   S "/timeout", X, 0, sg_rest_sandbox_timeout, "Set the lifetime from now on" },
+    { M_POST,   S "/keepalive", X, 0, sg_rest_sandbox_keepalive, "Start the lifetime anew" },
+    { M_POST,   S "/pause", X, 0, sg_rest_sandbox_pause, "Freeze every process" },
+    { M_POST,   S "/resume", X, 0, sg_rest_sandbox_resume, "Let them go on" },
+    { M_POST,   S "/stop", X, 0, sg_rest_sandbox_stop, "End every process, keep the files" },
+    { M_POST,   S "/start", X, 0, sg_rest_sandbox_start, "Allow processes again" },
+    { M_GET,    S "/stats", R, 0, sg_rest_sandbox_stats, "What it uses" },
+    { M_GET,    S "/health", R, 0, sg_rest_sandbox_health, "Does it answer?" },
+    { M_GET,    "/v1/health", R, 0, sg_rest_health_all, "Do all sandboxes answer?" },
+
+    { M_POST,   S "/exec", X, 0, sg_rest_exec_start, "Run a command" },
+    { M_GET,    S "/exec/ws", X, 0, sg_rest_exec_start_ws, "Run a command over a WebSocket" },
+    { M_GET,    S "/execs", R, 0, sg_rest_exec_list, "Commands that run or ran" },
+    { M_GET,    SX, R, 0, sg_rest_exec_get, "One command" },
+    { M_DELETE, SX, X, 0, sg_rest_exec_kill, "End a command and its children" },
+    { M_GET,    SX "/output", R, 0, sg_rest_exec_output, "Output from an offset on" },
+    { M_POST,   SX "/stdin", X, SG_ROUTE_STREAM, sg_rest_exec_stdin, "Write to its input" },
+    { M_POST,   SX "/signal", X, 0, sg_rest_exec_signal, "Send a signal" },
+    { M_POST,   SX "/resize", X, 0, sg_rest_exec_resize, "Resize its terminal" },
+    { M_GET,    SX "/ws", X, 0, sg_rest_exec_attach_ws, "Attach by a WebSocket" },
+
+    { M_GET,    SF, R, 0, sg_rest_file_get, "Download a file" },
+    { M_PUT,    SF, X, SG_ROUTE_STREAM, sg_rest_file_put, "Upload a file, atomically" },
+    { M_DELETE, SF, X, 0, sg_rest_file_delete, "Remove a file or a tree" },
+    { M_POST,   SF "/append", X, SG_ROUTE_STREAM, sg_rest_file_append, "Write at the end of a file" },
+    { M_GET,    SF "/stat", R, 0, sg_rest_file_stat, "What a path is" },
+    { M_GET,    SF "/list", R, 0, sg_rest_file_list, "Entries of a directory" },
+    { M_GET,    SF "/search", R, 0, sg_rest_file_search, "Find files by name or text" },
+    { M_GET,    SF "/watch", R, 0, sg_rest_file_watch, "Changes as server-sent events" },
+    { M_POST,   SF "/mkdir", X, 0, sg_rest_file_mkdir, "Make a directory" },
+    { M_POST,   SF "/move", X, 0, sg_rest_file_move, "Move or rename" },
+    { M_POST,   SF "/chmod", X, 0, sg_rest_file_chmod, "Change mode or owner" },
+    { M_POST,   SF "/copy", X, 0, sg_rest_file_copy, "Copy a tree to another sandbox" },
+    { M_GET,    SF "/tar", R, 0, sg_rest_tar_get, "A tree as a tar archive" },
+    { M_PUT,    SF "/tar", X, SG_ROUTE_STREAM, sg_rest_tar_put, "Unpack a tar archive" },
+
+    { M_GET,    "/v1/events", R, 0, sg_rest_events, "Events as they happen" },
+    { M_GET,    "/v1/keys", A, 0, sg_rest_key_list, "Keys of the organisation" },
+    { M_POST,   "/v1/keys", A, 0, sg_rest_key_create, "Make a key" },
+    { M_DELETE, "/v1/keys/{key}", A, 0, sg_rest_key_revoke, "Revoke a key" },
+    { M_GET,    "/v1/orgs", A, 0, sg_rest_org_list, "Organisations" },
+    { M_POST,   "/v1/orgs", A, SG_ROUTE_OPERATOR, sg_rest_org_create, "Make an organisation" },
+    { M_GET,    "/v1/orgs/{org}", A, 0, sg_rest_org_get, "One organisation" },
+    { M_PATCH,  "/v1/orgs/{org}", A, SG_ROUTE_OPERATOR, sg_rest_org_change, "Change name or quota" },
+    { M_DELETE, "/v1/orgs/{org}", A, SG_ROUTE_OPERATOR, sg_rest_org_remove, "Remove an organisation" },
+    { M_GET,    "/v1/whoami", R, 0, sg_rest_whoami, "Who the key speaks for" },
+    { M_GET,    "/v1/templates", R, 0, sg_rest_templates, "Templates" },
+    { M_GET,    "/v1/pool", R, 0, sg_rest_pool, "Parked sandboxes" },
+    { M_GET,    "/v1/usage", R, 0, sg_rest_usage, "What was used" },
+    { M_GET,    "/v1/audit", A, SG_ROUTE_OPERATOR, sg_rest_audit, "Who did what" },
+    { M_GET,    "/v1/audit/verify", A, SG_ROUTE_OPERATOR, sg_rest_audit_verify, "Is the record whole?" },
+    { M_GET,    "/v1/reconcile", A, SG_ROUTE_OPERATOR, sg_rest_reconcile_get, "The last comparison of all there is" },
+    { M_POST,   "/v1/reconcile", A, SG_ROUTE_OPERATOR, sg_rest_reconcile_run, "Compare now" },
+    { M_GET,    "/v1/openapi.json", 0, SG_ROUTE_OPEN, sg_rest_openapi, "This description" },
+};
+/* clang-format on */
+
+const struct sg_route_table sg_rest_routes = { rows, SG_COUNT(rows) };

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native door: thin adapters. Decode, one call to the manager, encode. No rule lives here. */
+#pragma once
+
+#include "api/call.h"
+#include "manager/exec.h"
+#include "manager/manager.h"
+
+struct sg_route;
+
+/* ---- write.c: how things look in JSON ---- */
+
+void sg_rest_put_time(struct sg_json *j, const char *key, int64_t unix_ms); /* 0: left out */
+void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s);
+void sg_rest_put_exec(struct sg_json *j, const struct sg_exec *x);
+/* The members alone, inside an object that is open. */
+void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x);
+/* Text as `key`, or what is no UTF-8 as base64 under `key64`. */
+void sg_rest_put_bytes(struct sg_json *j, const char *key, const char *key64, const void *p,
+                       size_t n);
+/* How much one JSON reply may hold. */
+enum { SG_REST_MAX_REPLY = 96 << 20 };
+
+/* ---- read.c: what requests have in common ---- */
+
+/* The sandbox of the path's {id}, or NULL. */
+struct sg_sandbox *sg_rest_sandbox(struct sg_call *c, struct sg_err *err);
+/* The exec of {exec} in it, or NULL. */
+struct sg_exec *sg_rest_exec(struct sg_call *c, struct sg_err *err);
+/* An object of strings as pairs in the arena. `v` NULL: none. */
+int sg_rest_pairs(struct sg_call *c, const struct sg_jval *v, const char *what,
+                  struct sg_pair **ret, size_t *ret_n, struct sg_err *err);
+int sg_rest_limits(const struct sg_jval *v, struct sg_sandbox_limits *ret, struct sg_err *err);
+/* An array of strings as a NULL-terminated list in the arena; NULL: absent. */
+int sg_rest_strings(struct sg_call *c, const struct sg_jval *v, const char *what, const char ***ret,
+                    struct sg_err *err);
+int sg_rest_mode(const char *text, uint32_t *ret, struct sg_err *err); /* "0644", "755" */
+/* The query's path, which must be there. */
+const char *sg_rest_path(struct sg_call *c, struct sg_err *err);
+int sg_rest_signal(const char *name, int *ret, struct sg_err *err); /* "TERM", "SIGTERM", "15" */
+/* RFC 3339 with a zone, to unix milliseconds. */
+int sg_rest_time(const char *text, int64_t *ret_ms, struct sg_err *err);
+
+/* ---- replies that several handlers give ---- */
+
+void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 200 */
+void sg_rest_reply_done(void *arg, const struct sg_err *err);                          /* 204 */
+
+/* ---- exec.c ---- */
+
+/* The body of an exec as a spec whose parts live in the call's arena. */
+struct sg_rest_exec {
+    struct sg_exec_spec spec;
+    struct sg_str input; /* `stdin` */
+};
+int sg_rest_read_exec(struct sg_call *c, const struct sg_jval *body, struct sg_rest_exec *ret,
+                      struct sg_err *err);
+
+/* ---- output.c: a reader that writes NDJSON (or raw bytes) into a call ---- */
+
+struct sg_rest_follow; /* in the call's arena */
+enum { SG_FOLLOW_LIVE = 1, SG_FOLLOW_RAW = 2 };
+/* Starts the reply and ends the call when the exec is complete (or, not live, when all that is
+ * there was sent). */
+void sg_rest_follow(struct sg_call *c, struct sg_exec *x, uint64_t from, unsigned flags);
+
+/* ---- handlers, by file ---- */
+
+typedef int sg_rest_handler(struct sg_call *c, struct sg_err *err);
+
+sg_rest_handler sg_rest_sandbox_create, sg_rest_sandbox_list, sg_rest_sandbox_get,
+    sg_rest_sandbox_patch, sg_rest_sandbox_delete, sg_rest_sandbox_delete_all,
+    sg_rest_sandbox_timeout, sg_rest_sandbox_keepalive, sg_rest_sandbox_pause,
+    sg_rest_sandbox_resume, sg_rest_sandbox_stop, sg_rest_sandbox_start, sg_rest_sandbox_stats,
+    sg_rest_sandbox_health;
+sg_rest_handler sg_rest_exec_start, sg_rest_exec_list, sg_rest_exec_get, sg_rest_exec_output,
+    sg_rest_exec_stdin, sg_rest_exec_signal, sg_rest_exec_resize, sg_rest_exec_kill,
+    sg_rest_exec_attach_ws, sg_rest_exec_start_ws;
+sg_rest_handler sg_rest_file_get, sg_rest_file_put, sg_rest_file_append, sg_rest_file_delete,
+    sg_rest_file_stat, sg_rest_file_list, sg_rest_file_search, sg_rest_file_watch,
+    sg_rest_file_mkdir, sg_rest_file_move, sg_rest_file_chmod, sg_rest_file_copy, sg_rest_tar_get,
+    sg_rest_tar_put;
+sg_rest_handler sg_rest_events;
+sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_rest_org_list,
+    sg_rest_org_create, sg_rest_org_get, sg_rest_org_change, sg_rest_org_remove, sg_rest_whoami;
+sg_rest_handler sg_rest_templates, sg_rest_pool, sg_rest_usage, sg_rest_audit, sg_rest_audit_verify,
+    sg_rest_reconcile_get, sg_rest_reconcile_run, sg_rest_health_all, sg_rest_openapi;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How things look in JSON. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "api/rest/rest.h"
+#include "base/auto.h"
+#include "wire/base64.h"
+#include "base/banned.h"
+
+void sg_rest_put_time(struct sg_json *j, const char *key, int64_t unix_ms)
+{
+    if (!unix_ms)
+        return;
+    const time_t seconds = unix_ms / 1000;
+    struct tm tm;
+    char day[32], text[48];
+    if (!gmtime_r(&seconds, &tm) || !strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm))
+        return;
+    (void)snprintf(text, sizeof text, "%s.%03dZ", day, (int)(unix_ms % 1000));
+    sg_json_key(j, key);
+    sg_json_str(j, text);
+}
+
+static void put_str(struct sg_json *j, const char *key, const char *value)
+{
+    if (!value || !*value)
+        return;
+    sg_json_key(j, key);
+    sg_json_str(j, value);
+}
+
+static void put_u64(struct sg_json *j, const char *key, uint64_t value)
+{
+    sg_json_key(j, key);
+    sg_json_u64(j, value);
+}
+
+static void put_pairs(struct sg_json *j, const char *key, const struct sg_pairs *pairs)
+{
+    sg_json_key(j, key);
+    sg_json_open(j, '{');
+    for (size_t i = 0; i < pairs->n; i++) {
+        sg_json_key(j, pairs->v[i].name);
+        sg_json_str(j, pairs->v[i].value);
+    }
+    sg_json_close(j, '}');
+}
+
+static void put_limits(struct sg_json *j, const struct sg_sandbox *s)
+{
+    static const char *const controllers[] = { "memory", "cpu", "pids" };
+    sg_json_key(j, "limits");
+    sg_json_open(j, '{');
+    put_u64(j, "memoryBytes", s->limits.mem_bytes);
+    sg_json_key(j, "cpus");
+    sg_json_milli(j, s->limits.cpu_milli);
+    put_u64(j, "pids", s->limits.pids);
+    put_u64(j, "diskBytes", s->limits.disk_bytes);
+    sg_json_close(j, '}');
+    sg_json_key(j, "unenforced");
+    sg_json_open(j, '[');
+    for (unsigned i = 0; i < SG_COUNT(controllers); i++)
+        if (s->missing & 1u << i)
+            sg_json_str(j, controllers[i]);
+    sg_json_close(j, ']');
+}
+
+void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
+{
+    sg_json_open(j, '{');
+    put_str(j, "id", s->id.s);
+    put_str(j, "org", s->org->id.s);
+    put_str(j, "template", s->template);
+    put_str(j, "state", sg_state_name(s->state));
+    put_str(j, "cause", s->cause);
+    put_str(j, "tier", "cell");
+    put_pairs(j, "metadata", &s->metadata);
+    put_limits(j, s);
+    sg_rest_put_time(j, "createdAt", s->created_ms);
+    sg_rest_put_time(j, "startedAt", s->started_ms);
+    sg_rest_put_time(j, "expiresAt", s->expires_ms);
+    put_u64(j, "timeoutMs", s->timeout_ms);
+    put_u64(j, "idleTimeoutMs", s->idle_ms);
+    put_str(j, "onExpiry", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
+    put_str(j, "user", s->user);
+    put_str(j, "workdir", s->workdir);
+    sg_json_key(j, "wasParked");
+    sg_json_bool(j, s->was_parked);
+    sg_json_key(j, "retries");
+    sg_json_open(j, '{');
+    put_u64(j, "left", s->retries_left);
+    put_u64(j, "used", s->retries_used);
+    sg_json_close(j, '}');
+    put_u64(j, "execs", s->execs.n);
+    sg_json_close(j, '}');
+}
+
+void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
+{
+    const bool has_ended = x->ending != SG_EXEC_RUNNING;
+    put_str(j, "id", x->id.s);
+    put_str(j, "sandbox", x->sandbox->id.s);
+    put_u64(j, "pid", x->pid);
+    sg_json_key(j, "argv");
+    sg_json_open(j, '[');
+    for (char **a = x->argv; a && *a; a++)
+        sg_json_str(j, *a);
+    sg_json_close(j, ']');
+    put_str(j, "cwd", x->cwd);
+    put_str(j, "user", x->user);
+    sg_json_key(j, "tty");
+    sg_json_bool(j, x->has_tty);
+    sg_json_key(j, "background");
+    sg_json_bool(j, x->is_background);
+    put_str(j, "tag", x->tag);
+    put_str(j, "state", has_ended ? "ended" : "running");
+    if (has_ended) {
+        put_str(j, "ending", sg_exec_ending_name(x->ending));
+        put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
+        if (x->signal)
+            put_u64(j, "signal", x->signal);
+        put_u64(j, "cpuMs", x->cpu_ns / 1000000);
+    }
+    sg_rest_put_time(j, "startedAt", x->started_ms);
+    sg_rest_put_time(j, "endedAt", x->ended_ms);
+    put_u64(j, "outputBytes", x->total_bytes);
+    sg_json_key(j, "complete");
+    sg_json_bool(j, x->is_complete);
+}
+
+void sg_rest_put_exec(struct sg_json *j, const struct sg_exec *x)
+{
+    sg_json_open(j, '{');
+    sg_rest_put_exec_members(j, x);
+    sg_json_close(j, '}');
+}
+
+void sg_rest_put_bytes(struct sg_json *j, const char *key, const char *key64, const void *p,
+                       size_t n)
+{
+    if (sg_utf8_valid(p, n)) {
+        sg_json_key(j, key);
+        sg_json_text(j, (struct sg_str) { p, n });
+        return;
+    }
+    sg_json_key(j, key64);
+    sg_buf_add_str(j->out, "\"");
+    sg_base64_encode(j->out, p, n);
+    sg_buf_add_str(j->out, "\"");
+    j->needs_comma = true;
+}
