@@ -11,6 +11,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -19,7 +20,7 @@ struct sg_loop;
 struct signalfd_siginfo; /* sys/signalfd.h */
 
 struct sg_loop *sg_loop_new(struct sg_err *err); /* returns owned */
-void sg_loop_free(struct sg_loop *l);            /* waits for running work */
+void sg_loop_free(struct sg_loop *l);            /* frees the work queues that are left */
 
 /* Runs until sg_loop_stop(). */
 int sg_loop_run(struct sg_loop *l, struct sg_err *err);
@@ -34,7 +35,6 @@ struct sg_io {
     int fd;
     uint32_t events;                                  /* what epoll was told; 0: not registered */
     void (*ready)(struct sg_io *io, uint32_t events); /* EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR */
-    uint32_t generation;                              /* the loop's */
 };
 /* The owner sets fd and ready, zero elsewhere. Level-triggered. events 0: out of the loop. */
 int sg_io_want(struct sg_loop *l, struct sg_io *io, uint32_t events, struct sg_err *err);
