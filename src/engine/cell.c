@@ -47,11 +47,12 @@ struct sg_cell {
     struct sock_fprog filter;
     char *stack;
     struct sg_userns userns;
-    int init_fd, pidfd, ctl_fd, far_fd;
+    int init_fd, pidfd, ctl_fd, far_fd, listen_fd;
     pid_t pid;
-    bool has_cgroups, has_sweeper, makes_net, is_swap_counted;
-    int space_fd; /* the scratch, for its free space */
-    int self_fd;  /* ourselves, for the child to see whether we live */
+    bool has_cgroups, has_sweeper, makes_net, is_swap_counted, is_kept, is_rootless;
+    struct sg_limits limits; /* of a kept one */
+    int space_fd;            /* the scratch, for its free space */
+    int self_fd;             /* ourselves, for the child to see whether we live */
 };
 
 /* `value`, but 0 while the test switch is on. */
@@ -91,7 +92,7 @@ static void plan_start(struct sg_plan *p, int self_fd, bool makes_net)
 /* The cgroup namespace starts at the cgroup that was joined. */
 static void plan_cgroups(struct sg_cell *c)
 {
-    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+    for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         if (c->cgroup.join_fds[i] >= 0)
             sg_plan_add(&c->plan, (struct sg_step) { STEP_JOIN_CGROUP, .fd = c->cgroup.join_fds[i],
                                                      .text = sg_controller_name(i) });
@@ -151,8 +152,15 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
         sg_plan_add(p, (struct sg_step) { .op = STEP_SECCOMP, .filter = &c->filter });
     if (!sg_switch_is_on(SG_SWITCH_NO_CAP_BOUND))
         sg_plan_add(p, (struct sg_step) { .op = STEP_BOUND_CAPS, .value = CELL_CAPS });
-    /* Once more: a change of ids forgets it. If we are dead by now, the control socket tells. */
-    sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = -1 });
+    if (c->is_kept) {
+        sg_plan_add(p,
+                    (struct sg_step) { STEP_PASS, .fd = c->listen_fd, .value = SG_INIT_LISTEN_FD });
+        sg_plan_add(p,
+                    (struct sg_step) { STEP_PASS, .fd = c->ids.lock_fd, .value = SG_INIT_LOCK_FD });
+        sg_plan_add(p, (struct sg_step) { .op = STEP_OUTLIVE_PARENT });
+    } else { /* once more: a change of ids forgets it. If we are dead, the control socket tells */
+        sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = -1 });
+    }
     sg_plan_add(p, (struct sg_step) { STEP_EXEC, .fd = c->init_fd, .text = "sandglass-init" });
     sg_plan_publish(p);
 }
@@ -214,7 +222,7 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
 
 /* Files in the writable layer are memory, too: leave room for processes, so that a full disk is a
  * full disk and not an end by lack of memory. */
-static uint64_t disk_size(const struct sg_limits *l)
+uint64_t sg_limits_disk_bytes(const struct sg_limits *l)
 {
     uint64_t most = l->mem_bytes - l->mem_bytes / MIN_DISK_OF_MEMORY;
     if (sg_switch_is_on(SG_SWITCH_NO_DISK_LIMIT))
@@ -234,8 +242,12 @@ static void lift_switched_limits(struct sg_limits *l)
 
 static int make_cgroups(struct sg_cell *c, struct sg_err *err)
 {
-    sg_cgroup_init(&c->cgroup, &c->ids);
-    sg_sweeper_aim(&c->sweeper, &c->cgroup);
+    if (c->is_kept) {
+        sg_cgroup_init_kept(&c->cgroup, &c->ids);
+    } else {
+        sg_cgroup_init(&c->cgroup, &c->ids);
+        sg_sweeper_aim(&c->sweeper, &c->cgroup);
+    }
     c->has_cgroups = true;
     return sg_cgroup_make(&c->cgroup, err);
 }
@@ -268,8 +280,11 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
     c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
     c->space_fd = c->sweeper.keep_fd = c->plan.proc_fd = c->self_fd = -1;
     c->plan.covers_fd = -1;
-    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+    for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
+    c->listen_fd = -1;
+    c->is_kept = flags & SG_CELL_KEPT;
+    c->is_rootless = is_rootless;
     sg_root_init(&c->root);
     c->filter = (struct sock_fprog) { .len = sg_seccomp_cell_len,
                                       .filter = (struct sock_filter *)sg_seccomp_cell };
@@ -279,13 +294,35 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
     return NULL;
 }
 
+/* Above the numbers that they will have in pid 1 (STEP_PASS). */
+static int raise_fd(int *fd, struct sg_err *err)
+{
+    if (*fd > SG_INIT_LOCK_FD)
+        return 0;
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, SG_INIT_LOCK_FD + 1);
+    if (high < 0)
+        return sg_fail_sys(err, "move a descriptor");
+    sg_drop_fd(fd);
+    *fd = high;
+    return 0;
+}
+
+static int pass_descriptors(struct sg_cell *c, int listen_fd, struct sg_err *err)
+{
+    c->listen_fd = fcntl(listen_fd, F_DUPFD_CLOEXEC, SG_INIT_LOCK_FD + 1);
+    if (c->listen_fd < 0)
+        return sg_fail_sys(err, "keep the sandbox's listening socket");
+    return raise_fd(&c->far_fd, err) < 0 || raise_fd(&c->ids.lock_fd, err) < 0 ? -1 : 0;
+}
+
 static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *err)
 {
     lift_switched_limits(&spec->limits);
     const struct sg_idmap map = spec->is_rootless
                                     ? (struct sg_idmap) { spec->owner_id, 0, 1, spec->owner_id }
                                     : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS, 0 };
-    spec->limits.disk_bytes = disk_size(&spec->limits);
+    c->limits = spec->limits;
+    spec->limits.disk_bytes = sg_limits_disk_bytes(&spec->limits);
     if (sg_userns_init(&c->userns, &map, err) < 0 ||
         sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
         return -1;
@@ -300,6 +337,8 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
         return sg_fail_sys(err, "keep the writable layer's descriptor");
     c->init_fd = sg_init_image_open(err);
     if (c->init_fd < 0)
+        return -1;
+    if (c->is_kept && pass_descriptors(c, spec->listen_fd, err) < 0)
         return -1;
     plan_end(c, spec);
     return 0;
@@ -325,8 +364,14 @@ static void drop_setup(struct sg_cell *c)
     sg_drop_fd(&c->plan.proc_fd);
     sg_drop_fd(&c->plan.covers_fd);
     sg_drop_fd(&c->self_fd);
-    for (unsigned i = 0; i < SG_CTRL_COUNT; i++)
+    sg_drop_fd(&c->listen_fd);
+    for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         sg_drop_fd(&c->cgroup.join_fds[i]);
+}
+
+bool sg_cell_is_settled(const struct sg_cell *c)
+{
+    return __atomic_load_n(&c->plan.child_tid, __ATOMIC_ACQUIRE) == 0;
 }
 
 int sg_cell_settle(struct sg_cell *c, struct sg_err *err)
@@ -340,6 +385,35 @@ int sg_cell_settle(struct sg_cell *c, struct sg_err *err)
 }
 
 /* ---- use and end ---- */
+
+void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd)
+{
+    struct sg_kept k = { .pidfd = sg_take_fd(&c->pidfd),
+                         .pid = c->pid,
+                         .ids = c->ids,
+                         .limits = c->limits,
+                         .is_rootless = c->is_rootless,
+                         .is_child = true };
+    k.ids.lock_fd = -1; /* pid 1 has it; our own goes below */
+    (void)sg_process_start_ticks(k.pid, &k.start_ticks, NULL); /* our child: it cannot be missing */
+    sg_cgroup_done(&c->cgroup);
+    k.cgroup = c->cgroup;
+    *ret = k;
+    *ret_ctl_fd = sg_take_fd(&c->ctl_fd);
+    c->pid = 0; /* nothing of it is ended any more */
+    c->has_cgroups = false;
+    sg_cell_free(c);
+}
+
+uint32_t sg_cell_slot(const struct sg_cell *c)
+{
+    return c->ids.slot;
+}
+
+int sg_cell_pid(const struct sg_cell *c)
+{
+    return c->pid;
+}
 
 int sg_cell_ctl(const struct sg_cell *c)
 {

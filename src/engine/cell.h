@@ -14,11 +14,19 @@
 
 #include "base/err.h"
 #include "engine/cgroup.h"
+#include "engine/kept.h"
 #include "engine/spec.h"
 
 struct sg_cell;
 
-enum { SG_CELL_SWEPT = 1 }; /* a sweeper removes what is left when this process ends, however */
+enum {
+    SG_CELL_SWEPT = 1, /* a sweeper removes what is left when this process ends, however */
+    SG_CELL_KEPT = 2,  /* once made it outlives this process: see sg_cell_keep(). Never both */
+};
+
+/* Descriptors of a kept cell's pid 1, beside the control socket (3). The lock of its slot lives as
+ * long as it does. */
+enum { SG_INIT_LISTEN_FD = 4, SG_INIT_LOCK_FD = 5 };
 
 /* Returns owned, or NULL. `is_rootless`: the caller has become root of an own user namespace. */
 struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err);
@@ -28,6 +36,15 @@ int sg_cell_build(struct sg_cell *c, const struct sg_cell_spec *spec, struct sg_
 
 int sg_cell_settle(struct sg_cell *c, struct sg_err *err);
 
+/* Has pid 1 been started, or did a step fail? sg_cell_settle() does not wait then. */
+bool sg_cell_is_settled(const struct sg_cell *c);
+
+/* A settled SG_CELL_KEPT: moves what lives on to `ret` and our end of the control socket to
+ * `ret_ctl_fd`. Takes `c`. */
+void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd);
+
+uint32_t sg_cell_slot(const struct sg_cell *c);
+int sg_cell_pid(const struct sg_cell *c);
 int sg_cell_ctl(const struct sg_cell *c);   /* borrowed: SEQPACKET, our end */
 int sg_cell_pidfd(const struct sg_cell *c); /* borrowed: readable when pid 1 is gone */
 

@@ -23,10 +23,9 @@
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define PREFIX      "sandglass-"
 
-static const char *const names[SG_CTRL_COUNT] = {
-    [SG_CTRL_MEMORY] = "memory",
-    [SG_CTRL_CPU] = "cpu",
-    [SG_CTRL_PIDS] = "pids",
+static const char *const names[SG_GROUP_COUNT] = {
+    [SG_CTRL_MEMORY] = "memory",    [SG_CTRL_CPU] = "cpu",          [SG_CTRL_PIDS] = "pids",
+    [SG_GROUP_FREEZER] = "freezer", [SG_GROUP_CPUACCT] = "cpuacct",
 };
 
 const char *sg_controller_name(enum sg_controller c)
@@ -129,27 +128,47 @@ bool sg_cgroup_is_v2(void)
     return statfs(CGROUP_ROOT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids)
+/* Where cpu and cpuacct are one hierarchy, the cpu group counts already. */
+static bool is_counted_by_cpu(const char *parent)
+{
+    char file[SG_CGROUP_PATH_MAX + 32];
+    (void)snprintf(file, sizeof file, "%s/cpuacct.usage", parent);
+    return access(file, F_OK) == 0;
+}
+
+static void find_dirs(struct sg_cgroup *g, uint32_t slot, unsigned count_v1)
 {
     memset(g, 0, sizeof *g);
-    for (unsigned c = 0; c < SG_CTRL_COUNT; c++)
+    for (unsigned c = 0; c < SG_GROUP_COUNT; c++)
         g->dir_fds[c] = g->join_fds[c] = -1;
     char table[4096];
     if (sg_file_read(AT_FDCWD, "/proc/self/cgroup", table, sizeof table, NULL) < 0)
         *table = '\0';
     g->is_v2 = sg_cgroup_is_v2();
-    const unsigned count = g->is_v2 ? 1 : SG_CTRL_COUNT;
+    const unsigned count = g->is_v2 ? 1 : count_v1;
+    bool has_cpuacct = false;
     g->dir_count = count;
     for (unsigned c = 0; c < count; c++) {
         char parent[SG_CGROUP_PATH_MAX - 32] = "";
         bool is_there = g->is_v2 ? parent_dir_v2(table, parent, sizeof parent)
                                  : parent_dir(table, names[c], parent, sizeof parent);
-        if (is_there)
-            (void)snprintf(g->dirs[c], sizeof g->dirs[c], "%s/" PREFIX "%" PRIu32, parent,
-                           ids->slot);
-        else
+        if (count > SG_CTRL_COUNT && c == SG_CTRL_CPU)
+            has_cpuacct = is_there && is_counted_by_cpu(parent);
+        if (is_there && !(c == SG_GROUP_CPUACCT && has_cpuacct))
+            (void)snprintf(g->dirs[c], sizeof g->dirs[c], "%s/" PREFIX "%" PRIu32, parent, slot);
+        else if (c < SG_CTRL_COUNT)
             g->missing |= g->is_v2 ? (1u << SG_CTRL_COUNT) - 1 : 1u << c;
     }
+}
+
+void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids)
+{
+    find_dirs(g, ids->slot, SG_CTRL_COUNT);
+}
+
+void sg_cgroup_init_kept(struct sg_cgroup *g, const struct sg_ids *ids)
+{
+    find_dirs(g, ids->slot, SG_GROUP_COUNT);
 }
 
 /* ---- make ---- */
@@ -184,20 +203,32 @@ static uint64_t cpu_quota_us(uint64_t cpu_milli)
     return quota < CPU_QUOTA_MIN_US ? CPU_QUOTA_MIN_US : quota; /* the kernel's own minimum */
 }
 
-static int limit_v1(enum sg_controller c, int dir, const struct sg_limits *l, struct sg_err *err)
+/* The limit with swap is never below the one without: a rise starts with the former. Without swap
+ * accounting its file is not there: then the host's swap is not counted. */
+static int limit_memory_v1(int dir, uint64_t bytes, bool is_growing, struct sg_err *err)
+{
+    static const char limit[] = "memory.limit_in_bytes",
+                      with_swap[] = "memory.memsw.limit_in_bytes";
+    const bool counts_swap = faccessat(dir, with_swap, W_OK, 0) == 0 || errno != ENOENT;
+    if (is_growing && counts_swap && put(dir, with_swap, bytes, err) < 0)
+        return -1;
+    if (put(dir, limit, bytes, err) < 0)
+        return -1;
+    /* Socket buffers are counted apart: a quarter as much again, where the kernel can. */
+    if (faccessat(dir, "memory.kmem.tcp.limit_in_bytes", W_OK, 0) == 0 &&
+        put(dir, "memory.kmem.tcp.limit_in_bytes", bytes / 4, err) < 0)
+        return -1;
+    if (!counts_swap)
+        return sg_file_write(dir, "memory.swappiness", "0", err);
+    return is_growing ? 0 : put(dir, with_swap, bytes, err);
+}
+
+static int limit_v1(enum sg_controller c, int dir, const struct sg_limits *l, bool is_growing,
+                    struct sg_err *err)
 {
     switch (c) {
     case SG_CTRL_MEMORY:
-        if (put(dir, "memory.limit_in_bytes", l->mem_bytes, err) < 0)
-            return -1;
-        /* Socket buffers are counted apart: a quarter as much again, where the kernel can. */
-        if (faccessat(dir, "memory.kmem.tcp.limit_in_bytes", W_OK, 0) == 0 &&
-            put(dir, "memory.kmem.tcp.limit_in_bytes", l->mem_bytes / 4, err) < 0)
-            return -1;
-        /* Without swap accounting the file is not there: then the host's swap is not counted. */
-        if (faccessat(dir, "memory.memsw.limit_in_bytes", W_OK, 0) == 0 || errno != ENOENT)
-            return put(dir, "memory.memsw.limit_in_bytes", l->mem_bytes, err);
-        return sg_file_write(dir, "memory.swappiness", "0", err);
+        return limit_memory_v1(dir, l->mem_bytes, is_growing, err);
     case SG_CTRL_CPU:
         if (put(dir, "cpu.cfs_period_us", CPU_PERIOD_US, err) < 0)
             return -1;
@@ -212,8 +243,8 @@ static int limit_v1(enum sg_controller c, int dir, const struct sg_limits *l, st
 
 static int make_v1(struct sg_cgroup *g, struct sg_err *err)
 {
-    for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
-        if (g->missing & 1u << c)
+    for (unsigned c = 0; c < g->dir_count; c++) {
+        if (!g->dirs[c][0])
             continue;
         g->dir_fds[c] = make_dir(g->dirs[c], err);
         if (g->dir_fds[c] < 0)
@@ -284,9 +315,15 @@ static int make_v2(struct sg_cgroup *g, struct sg_err *err)
 
 int sg_cgroup_make(struct sg_cgroup *g, struct sg_err *err)
 {
-    if (g->missing == (1u << SG_CTRL_COUNT) - 1)
-        return 0;
-    return g->is_v2 ? make_v2(g, err) : make_v1(g, err);
+    if (!g->is_v2)
+        return make_v1(g, err);
+    return g->dirs[0][0] ? make_v2(g, err) : 0;
+}
+
+int sg_cgroup_limit_one(const struct sg_cgroup *g, enum sg_controller c, int dir,
+                        const struct sg_limits *l, bool is_growing, struct sg_err *err)
+{
+    return g->is_v2 ? limit_v2(c, dir, l, err) : limit_v1(c, dir, l, is_growing, err);
 }
 
 int sg_cgroup_limit(const struct sg_cgroup *g, const struct sg_limits *l, struct sg_err *err)
@@ -294,8 +331,7 @@ int sg_cgroup_limit(const struct sg_cgroup *g, const struct sg_limits *l, struct
     for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
         if (g->missing & 1u << c)
             continue;
-        const int dir = g->dir_fds[c];
-        if ((g->is_v2 ? limit_v2(c, dir, l, err) : limit_v1(c, dir, l, err)) < 0)
+        if (sg_cgroup_limit_one(g, c, g->dir_fds[c], l, false, err) < 0)
             return -1;
     }
     return 0;
@@ -348,7 +384,7 @@ int sg_cgroup_usage(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_e
 
 void sg_cgroup_done(struct sg_cgroup *g)
 {
-    for (unsigned c = 0; c < SG_CTRL_COUNT; c++) {
+    for (unsigned c = 0; c < SG_GROUP_COUNT; c++) {
         sg_drop_fd(&g->dir_fds[c]);
         sg_drop_fd(&g->join_fds[c]);
     }
@@ -400,7 +436,7 @@ int sg_cgroup_sweep(bool is_root)
 {
     const struct sg_ids any = { .lock_fd = -1 };
     struct sg_cgroup g;
-    sg_cgroup_init(&g, &any);
+    sg_cgroup_init_kept(&g, &any);
     int swept = 0;
     for (unsigned i = 0; i < g.dir_count; i++) {
         char *slash = strrchr(g.dirs[i], '/');

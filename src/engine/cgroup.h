@@ -16,16 +16,18 @@
 #include "engine/spec.h"
 
 enum sg_controller { SG_CTRL_MEMORY, SG_CTRL_CPU, SG_CTRL_PIDS, SG_CTRL_COUNT };
+/* v1 hierarchies without limits, in which only a kept cell has a directory, too. */
+enum { SG_GROUP_FREEZER = SG_CTRL_COUNT, SG_GROUP_CPUACCT, SG_GROUP_COUNT };
 enum { SG_CGROUP_PATH_MAX = 320 };
 #define SG_UNKNOWN UINT64_MAX
 
 struct sg_cgroup {
     bool is_v2;
-    unsigned missing;                             /* 1 << enum sg_controller */
-    unsigned dir_count;                           /* 1 on v2, one per controller on v1 */
-    char dirs[SG_CTRL_COUNT][SG_CGROUP_PATH_MAX]; /* fixed before anything is made */
-    int dir_fds[SG_CTRL_COUNT];                   /* by controller; -1 when missing */
-    int join_fds[SG_CTRL_COUNT];                  /* v1: "tasks"; -1 on v2 */
+    unsigned missing;                              /* 1 << enum sg_controller */
+    unsigned dir_count;                            /* 1 on v2, one per hierarchy on v1 */
+    char dirs[SG_GROUP_COUNT][SG_CGROUP_PATH_MAX]; /* fixed before anything is made; "": none */
+    int dir_fds[SG_GROUP_COUNT];                   /* by hierarchy; -1 when missing */
+    int join_fds[SG_GROUP_COUNT];                  /* v1: "tasks"; -1 on v2 */
 };
 
 struct sg_usage {
@@ -35,6 +37,9 @@ struct sg_usage {
 
 /* Finds the hierarchies and settles the paths; makes nothing. */
 void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids);
+
+/* The same for a kept cell, which is frozen, thawed and asked for its use, too. */
+void sg_cgroup_init_kept(struct sg_cgroup *g, const struct sg_ids *ids);
 
 /* Is the v2 tree the only one here? */
 bool sg_cgroup_is_v2(void);
@@ -51,6 +56,24 @@ int sg_cgroup_birth_fd(const struct sg_cgroup *g);
 bool sg_cgroup_counts_swap(const struct sg_cgroup *g);
 
 int sg_cgroup_usage(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_err *err);
+
+/* ---- of a kept cell, whose directories are opened for as long as it takes (cgroup_kept.c) ---- */
+
+/* SG_CONFLICT: the kernel will not take away what is in use. `was` is what is set now. */
+int sg_cgroup_relimit(const struct sg_cgroup *g, const struct sg_limits *was,
+                      const struct sg_limits *l, struct sg_err *err);
+
+bool sg_cgroup_can_freeze(const struct sg_cgroup *g);
+/* Asks for it; sg_cgroup_is_frozen() tells when it is so. SG_UNSUPPORTED without a freezer. */
+int sg_cgroup_freeze(const struct sg_cgroup *g, bool is_frozen, struct sg_err *err);
+bool sg_cgroup_is_frozen(const struct sg_cgroup *g);
+
+struct sg_use_now {
+    uint64_t mem_bytes, pids, cpu_ns; /* SG_UNKNOWN where the kernel does not tell */
+};
+/* Opens what sg_cgroup_usage() reads, too. */
+int sg_cgroup_use(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_use_now *ret_now,
+                  struct sg_err *err);
 
 /* Closes descriptors. Directories stay until sg_cgroup_remove(). */
 void sg_cgroup_done(struct sg_cgroup *g);

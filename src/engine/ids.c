@@ -35,23 +35,23 @@ static unsigned outer_id(void)
     return (unsigned)outside;
 }
 
-static void lock_path(bool is_root, char *ret_dir, size_t cap)
+void sg_ids_run_dir(bool is_root, char *ret, size_t cap)
 {
     const char *run = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
     if (is_root)
-        (void)snprintf(ret_dir, cap, "/run/sandglass");
+        (void)snprintf(ret, cap, "/run/sandglass");
     else if (run && *run == '/')
-        (void)snprintf(ret_dir, cap, "%s/sandglass", run);
+        (void)snprintf(ret, cap, "%s/sandglass", run);
     else if (home && *home == '/')
-        (void)snprintf(ret_dir, cap, "%s/.local/state/sandglass", home);
+        (void)snprintf(ret, cap, "%s/.local/state/sandglass", home);
     else
-        (void)snprintf(ret_dir, cap, "/tmp/sandglass-%u", outer_id());
+        (void)snprintf(ret, cap, "/tmp/sandglass-%u", outer_id());
 }
 
 static int open_lock_file(bool is_root, struct sg_err *err)
 {
     char dir[256], path[288];
-    lock_path(is_root, dir, sizeof dir);
+    sg_ids_run_dir(is_root, dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/slots", dir);
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
     sg_auto_fd fd = open(path, flags, 0600);
@@ -75,10 +75,15 @@ static int try_lock(int fd, uint32_t slot)
     return fcntl(fd, F_OFD_SETLK, &l);
 }
 
+uint32_t sg_ids_first(bool is_root, uint32_t slot)
+{
+    return is_root ? FIRST_ID + slot * SG_CELL_IDS : geteuid();
+}
+
 static void fill(bool is_root, uint32_t slot, int *fd, struct sg_ids *ret)
 {
     *ret = (struct sg_ids) { .slot = slot,
-                             .first = is_root ? FIRST_ID + slot * SG_CELL_IDS : geteuid(),
+                             .first = sg_ids_first(is_root, slot),
                              .lock_fd = sg_take_fd(fd) };
 }
 
@@ -87,10 +92,13 @@ int sg_ids_claim(bool is_root, struct sg_ids *ret, struct sg_err *err)
     sg_auto_fd fd = open_lock_file(is_root, err);
     if (fd < 0)
         return -1;
-    uint32_t start = (uint32_t)getpid() * 31;
+    /* Who claims many goes on where it was: those before are taken. */
+    static uint32_t last;
+    const uint32_t start = last ? last + 1 : (uint32_t)getpid() * 31;
     for (uint32_t i = 0; i < SG_SLOT_COUNT; i++) {
         uint32_t slot = (start + i) % SG_SLOT_COUNT;
         if (try_lock(fd, slot) == 0) {
+            last = slot;
             fill(is_root, slot, &fd, ret);
             return 0;
         }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -25,6 +26,12 @@ struct sg_ids {
  * claimed, below the user's own run directory. */
 int sg_ids_claim(bool is_root, struct sg_ids *ret, struct sg_err *err);
 void sg_ids_release(struct sg_ids *ids);
+
+/* The host id that is 0 inside the cell of that slot. */
+uint32_t sg_ids_first(bool is_root, uint32_t slot);
+
+/* Where the slots are locked: "/run/sandglass", or the user's own run directory. */
+void sg_ids_run_dir(bool is_root, char *ret, size_t cap);
 
 /* Claims `slot` if nobody holds it: then what bears its name is a leftover. Else SG_CONFLICT. */
 int sg_ids_claim_slot(bool is_root, uint32_t slot, struct sg_ids *ret, struct sg_err *err);

@@ -15,6 +15,7 @@
 
 static const char *const names[STEP_OP_COUNT] = {
     [STEP_DIE_WITH_PARENT] = "arrange to end with the parent",
+    [STEP_OUTLIVE_PARENT] = "arrange to outlive the parent",
     [STEP_JOIN_CGROUP] = "join the cgroup",
     [STEP_UNSHARE] = "make a namespace",
     [STEP_MAKE_NET] = "make the network namespace",
@@ -37,6 +38,7 @@ static const char *const names[STEP_OP_COUNT] = {
     [STEP_NO_NEW_PRIVS] = "set no_new_privs",
     [STEP_SECCOMP] = "install the seccomp filter",
     [STEP_STDIO] = "arrange descriptors",
+    [STEP_PASS] = "pass on a descriptor",
     [STEP_EXEC] = "exec",
 };
 

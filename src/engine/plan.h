@@ -22,6 +22,7 @@
 
 enum sg_step_op {
     STEP_DIE_WITH_PARENT, /* fd: pidfd of the parent, or -1                           */
+    STEP_OUTLIVE_PARENT,  /* no longer, for a cell that is kept                       */
     STEP_JOIN_CGROUP,     /* fd: v1 "tasks" file                                      */
     STEP_UNSHARE,         /* value: CLONE_NEW* flags                                  */
     STEP_MAKE_NET,        /* a network namespace of its own                           */
@@ -47,6 +48,7 @@ enum sg_step_op {
     STEP_SECCOMP, /* filter                                                   */
     STEP_STDIO,   /* fd: control socket; becomes 3, with /dev/null on 0, 1, 2;
                      value: all others close at exec */
+    STEP_PASS,    /* fd: one more that stays open at exec; value: its number  */
     STEP_EXEC,    /* fd: program; text: its name                              */
     STEP_OP_COUNT,
 };

@@ -77,6 +77,12 @@ static long die_with_parent(struct sg_plan *p, const struct sg_step *s)
     return ret > 0 ? -E_SRCH : ret; /* it died before it could take us along */
 }
 
+static long outlive_parent(struct sg_plan *p, const struct sg_step *s)
+{
+    (void)p, (void)s;
+    return sg_raw(SYS_prctl, PR_SET_PDEATHSIG, 0, 0, 0, 0);
+}
+
 /* A thread that moves *itself* through "tasks" takes no global lock: about 40 us at any time, where
  * moving another process through cgroup.procs waits for an RCU grace period (10 ms) after a pause.
  */
@@ -363,6 +369,14 @@ static long stdio(struct sg_plan *p, const struct sg_step *s)
     return ret;
 }
 
+/* After stdio: the table is our own. The numbers are all below those of the descriptors themselves
+ * (sg_cell_build() sees to that), so none is closed by another. */
+static long pass(struct sg_plan *p, const struct sg_step *s)
+{
+    (void)p;
+    return sg_raw(SYS_dup3, s->fd, s->value, 0);
+}
+
 static long exec(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p;
@@ -377,6 +391,7 @@ static long exec(struct sg_plan *p, const struct sg_step *s)
 
 static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *) = {
     [STEP_DIE_WITH_PARENT] = die_with_parent,
+    [STEP_OUTLIVE_PARENT] = outlive_parent,
     [STEP_JOIN_CGROUP] = join_cgroup,
     [STEP_UNSHARE] = unshare_,
     [STEP_MAKE_NET] = make_net,
@@ -399,6 +414,7 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_NO_NEW_PRIVS] = no_new_privs,
     [STEP_SECCOMP] = seccomp,
     [STEP_STDIO] = stdio,
+    [STEP_PASS] = pass,
     [STEP_EXEC] = exec,
 };
 

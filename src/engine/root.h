@@ -31,5 +31,8 @@ void sg_root_done(struct sg_root *r);
 int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
                   int userns_fd, struct sg_plan *plan, struct sg_err *err);
 
+/* Changes the size of a scratch by way of a mount of a part of it. SG_CONFLICT: more is in use. */
+int sg_scratch_resize(int part_fd, uint64_t bytes, struct sg_err *err);
+
 /* How many bytes of the scratch are free, and how large it is. */
 int sg_root_space(const struct sg_root *r, uint64_t *ret_total, uint64_t *ret_free);

@@ -73,11 +73,21 @@ static int fill_dev(int dev, bool has_nodes, struct sg_err *err)
     return 0;
 }
 
+static uint64_t inodes_of(uint64_t bytes)
+{
+    return bytes / BYTES_PER_INODE + SPARE_INODES;
+}
+
+int sg_scratch_resize(int part_fd, uint64_t bytes, struct sg_err *err)
+{
+    return sg_mnt_tmpfs_resize(part_fd, bytes, inodes_of(bytes), err);
+}
+
 int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t owner,
                     struct sg_err *err)
 {
     const uint64_t bytes = spec->limits.disk_bytes;
-    int fd = sg_mnt_tmpfs(bytes, bytes / BYTES_PER_INODE + SPARE_INODES, 0, err);
+    int fd = sg_mnt_tmpfs(bytes, inodes_of(bytes), 0, err);
     if (fd < 0)
         return sg_wrap(err, "make the writable layer");
     r->scratch_fd = sg_root_keep(r, fd);

@@ -65,19 +65,39 @@ static int finish(int fs_fd, uint64_t attrs, const char *what, struct sg_err *er
     return fd < 0 ? fail_fs(fs_fd, what, err) : fd;
 }
 
+static int tmpfs_limits(int fs, uint64_t bytes, uint64_t inodes)
+{
+    char size[24], count[24];
+    (void)snprintf(size, sizeof size, "%" PRIu64, bytes);
+    (void)snprintf(count, sizeof count, "%" PRIu64, inodes);
+    if (fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0)
+        return -1;
+    return fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", count, 0);
+}
+
 int sg_mnt_tmpfs(uint64_t bytes, uint64_t inodes, uint64_t attrs, struct sg_err *err)
 {
     sg_auto_fd fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
     if (fs < 0)
         return sg_fail_sys(err, "open a tmpfs");
-    char size[24], count[24];
-    (void)snprintf(size, sizeof size, "%" PRIu64, bytes);
-    (void)snprintf(count, sizeof count, "%" PRIu64, inodes);
-    if (fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", count, 0) < 0 ||
+    if (tmpfs_limits(fs, bytes, inodes) < 0 ||
         fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0)
         return fail_fs(fs, "configure a tmpfs", err);
     return finish(fs, attrs, "make a tmpfs", err);
+}
+
+int sg_mnt_tmpfs_resize(int mnt_fd, uint64_t bytes, uint64_t inodes, struct sg_err *err)
+{
+    sg_auto_fd fs = fspick(mnt_fd, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+    if (fs < 0)
+        return sg_fail_sys(err, "take hold of a tmpfs");
+    if (tmpfs_limits(fs, bytes, inodes) < 0)
+        return fail_fs(fs, "configure a tmpfs", err);
+    if (fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) == 0)
+        return 0;
+    if (errno == EINVAL)
+        return sg_fail(err, SG_CONFLICT, "more is stored than that");
+    return fail_fs(fs, "resize a tmpfs", err);
 }
 
 static int upper_by_fd(int fs, int upper_fd, int work_fd)

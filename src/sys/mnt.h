@@ -23,6 +23,10 @@ int sg_mnt_idmap(int mnt_fd, int userns_fd, struct sg_err *err);
 /* A tmpfs of at most `bytes` and `inodes`. */
 int sg_mnt_tmpfs(uint64_t bytes, uint64_t inodes, uint64_t attrs, struct sg_err *err);
 
+/* Changes the limits of the tmpfs whose mount (or one of a part of it) `mnt_fd` is. SG_CONFLICT:
+ * more is in use. */
+int sg_mnt_tmpfs_resize(int mnt_fd, uint64_t bytes, uint64_t inodes, struct sg_err *err);
+
 /* An overlay in the making. Layers are given as descriptors where the kernel takes them (newer than
  * 6.12), which is found out by giving it the first; else by path, for which all of them must be
  * attached in our own mount namespace by the time of sg_overlay_finish(). */

@@ -46,6 +46,11 @@ static inline int fsconfig(int fs_fd, unsigned command, const char *key, const v
     return (int)syscall(SYS_fsconfig, fs_fd, command, key, value, aux);
 }
 
+static inline int fspick(int dir_fd, const char *path, unsigned flags)
+{
+    return (int)syscall(SYS_fspick, dir_fd, path, flags);
+}
+
 static inline int fsmount(int fs_fd, unsigned flags, unsigned attrs)
 {
     return (int)syscall(SYS_fsmount, fs_fd, flags, attrs);

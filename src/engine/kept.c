@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "engine/root.h"
+#include "sys/kfile.h"
+#include "sys/mnt.h"
+#include "sys/path.h"
+#include "sys/raw.h"
+#include "base/banned.h"
+
+/* ---- which process ---- */
+
+/* pid (name) state ppid ... : the name may hold anything, so count from the last bracket. */
+int sg_process_start_ticks(int pid, uint64_t *ret, struct sg_err *err)
+{
+    enum { FIELD_AFTER_NAME = 3, FIELD_START = 22 };
+    char path[40], text[1024];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (sg_file_read(AT_FDCWD, path, text, sizeof text, err) < 0)
+        return -1;
+    const char *p = strrchr(text, ')');
+    for (int field = FIELD_AFTER_NAME - 1; p && field < FIELD_START; field++) {
+        p = strchr(p, ' ');
+        p = p ? p + 1 : NULL;
+    }
+    if (!p)
+        return sg_fail(err, SG_INTERNAL, "%s is not as it should be", path);
+    return sg_parse_u64((struct sg_str) { p, strcspn(p, " \n") }, 0, UINT64_MAX, ret, err);
+}
+
+static int read_uid(int pid, uint64_t *ret, struct sg_err *err)
+{
+    char path[40], text[8192];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
+    if (sg_file_read(AT_FDCWD, path, text, sizeof text, err) < 0)
+        return -1;
+    const char *p = strstr(text, "\nUid:\t");
+    if (!p)
+        return sg_fail(err, SG_INTERNAL, "%s is not as it should be", path);
+    p += strlen("\nUid:\t");
+    return sg_parse_u64((struct sg_str) { p, strcspn(p, "\t") }, 0, UINT32_MAX, ret, err);
+}
+
+/* One that is dead but not yet reaped, by whoever is its parent now, is gone. */
+static bool is_alive(int pidfd)
+{
+    struct pollfd p = { .fd = pidfd, .events = POLLIN };
+    return poll(&p, 1, 0) == 0;
+}
+
+/* What was read by number is true of the process if it lives afterwards: then the number is its
+ * own. */
+static int check_process(const struct sg_kept *k, struct sg_err *err)
+{
+    uint64_t ticks = 0, uid = 0;
+    if (sg_process_start_ticks(k->pid, &ticks, err) < 0 || read_uid(k->pid, &uid, err) < 0)
+        return -1;
+    if (!is_alive(k->pidfd))
+        return sg_fail(err, SG_NOT_FOUND, "process %d is gone", k->pid);
+    if (ticks != k->start_ticks)
+        return sg_fail(err, SG_NOT_FOUND, "process %d is another one by now", k->pid);
+    if (uid != k->ids.first)
+        return sg_fail(err, SG_NOT_FOUND, "process %d does not have the ids of slot %u", k->pid,
+                       (unsigned)k->ids.slot);
+    return 0;
+}
+
+int sg_kept_adopt(bool is_rootless, uint32_t slot, int pid, uint64_t start_ticks,
+                  const struct sg_limits *limits, struct sg_kept *ret, struct sg_err *err)
+{
+    if (pid <= 1)
+        return sg_fail(err, SG_NOT_FOUND, "process %d is no cell", pid);
+    sg_auto_fd pidfd = (int)sg_raw(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0)
+        return sg_fail(err, SG_NOT_FOUND, "process %d is gone", pid);
+    struct sg_kept k = {
+        .pidfd = pidfd,
+        .pid = pid,
+        .start_ticks = start_ticks,
+        .ids = { .slot = slot, .first = sg_ids_first(!is_rootless, slot), .lock_fd = -1 },
+        .limits = *limits,
+        .is_rootless = is_rootless,
+        .may_be_frozen = true,
+    };
+    if (check_process(&k, err) < 0)
+        return -1;
+    sg_cgroup_init_kept(&k.cgroup, &k.ids);
+    *ret = k;
+    (void)sg_take_fd(&pidfd);
+    return 0;
+}
+
+/* ---- limits ---- */
+
+static int open_root(const struct sg_kept *k, struct sg_err *err)
+{
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/%d/root", k->pid);
+    sg_auto_fd fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || !is_alive(k->pidfd))
+        return sg_fail(err, SG_NOT_FOUND, "the sandbox has ended");
+    return sg_take_fd(&fd);
+}
+
+/* /tmp is a part of the scratch in every cell, and nobody inside can mount or move it. */
+static int resize_disk(const struct sg_kept *k, uint64_t bytes, struct sg_err *err)
+{
+    sg_auto_fd root = open_root(k, err);
+    if (root < 0)
+        return -1;
+    sg_auto_fd tmp = sg_open_beneath(root, "tmp", O_PATH | O_DIRECTORY, 0, err);
+    if (tmp < 0)
+        return -1;
+    struct statfs fs;
+    if (fstatfs(tmp, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        return sg_fail(err, SG_INTERNAL, "the sandbox's /tmp is not its own");
+    return sg_scratch_resize(tmp, bytes, err);
+}
+
+static int change(const struct sg_kept *k, const struct sg_limits *was, const struct sg_limits *l,
+                  struct sg_err *err)
+{
+    const uint64_t disk = sg_limits_disk_bytes(l);
+    if (disk != sg_limits_disk_bytes(was) && resize_disk(k, disk, err) < 0)
+        return sg_wrap(err, "change the disk limit");
+    return sg_cgroup_relimit(&k->cgroup, was, l, err);
+}
+
+int sg_kept_set_limits(struct sg_kept *k, const struct sg_limits *l, struct sg_err *err)
+{
+    struct sg_limits wanted = *l;
+    wanted.open_files = k->limits.open_files;
+    if (change(k, &k->limits, &wanted, err) < 0) {
+        (void)change(k, &wanted, &k->limits, NULL); /* some may be set by now */
+        return -1;
+    }
+    k->limits = wanted;
+    return 0;
+}
+
+/* ---- freezer ---- */
+
+int sg_kept_freeze(struct sg_kept *k, struct sg_err *err)
+{
+    if (sg_cgroup_freeze(&k->cgroup, true, err) < 0)
+        return -1;
+    k->may_be_frozen = true;
+    return 0;
+}
+
+bool sg_kept_is_frozen(const struct sg_kept *k)
+{
+    return k->may_be_frozen && sg_cgroup_is_frozen(&k->cgroup);
+}
+
+int sg_kept_thaw(struct sg_kept *k, struct sg_err *err)
+{
+    if (sg_cgroup_freeze(&k->cgroup, false, err) < 0)
+        return -1;
+    k->may_be_frozen = false;
+    return 0;
+}
+
+/* ---- use ---- */
+
+int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err)
+{
+    struct sg_kept_report r = { 0 };
+    sg_auto_fd root = open_root(k, err);
+    if (root < 0 || sg_cgroup_use(&k->cgroup, &r.usage, &r.now, err) < 0)
+        return -1;
+    /* An overlay answers for its upper layer, which is the scratch. */
+    const struct sg_root space = { .scratch_fd = root };
+    uint64_t unused = 0;
+    if (sg_root_space(&space, &r.disk_bytes, &unused) < 0)
+        return sg_fail_sys(err, "ask for the space of the writable layer");
+    r.disk_used_bytes = r.disk_bytes - unused;
+    *ret = r;
+    return 0;
+}
+
+uint64_t sg_kept_oom_kills(const struct sg_kept *k)
+{
+    struct sg_usage usage = { 0 };
+    struct sg_use_now now;
+    return sg_cgroup_use(&k->cgroup, &usage, &now, NULL) < 0 ? 0 : usage.oom_kills;
+}
+
+/* ---- end ---- */
+
+/* A frozen v1 group cannot die: it is thawed once death is on its way, so that nobody inside gets
+ * to run. */
+void sg_kept_kill(struct sg_kept *k)
+{
+    (void)sg_raw(SYS_pidfd_send_signal, k->pidfd, SIGKILL, 0, 0);
+    if (k->may_be_frozen && !k->cgroup.is_v2)
+        (void)sg_kept_thaw(k, NULL);
+}
+
+int sg_kept_finish(struct sg_kept *k, struct sg_err *err)
+{
+    if (k->is_child) {
+        pid_t got = waitpid(k->pid, NULL, __WALL | WNOHANG);
+        if (got == 0)
+            return sg_fail(err, SG_CONFLICT, "process %d is still there", k->pid);
+        k->is_child = false;
+    }
+    if (k->ids.lock_fd < 0) { /* K2 */
+        struct sg_err why = { 0 };
+        struct sg_ids ids;
+        if (sg_ids_claim_slot(!k->is_rootless, k->ids.slot, &ids, &why) == 0) {
+            k->ids = ids;
+        } else if (why.kind == SG_CONFLICT) {
+            k->has_lost_slot = true;
+            return 0;
+        } else {
+            return sg_fail(err, why.kind, "%s", why.msg);
+        }
+    }
+    return sg_cgroup_remove(&k->cgroup, 0, err);
+}
+
+void sg_kept_done(struct sg_kept *k)
+{
+    sg_drop_fd(&k->pidfd);
+    sg_ids_release(&k->ids);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kept cell: one that outlives its maker, and can be taken over by whoever knows its slot and its
+ * pid. Nothing here waits: what takes its time is asked for, and found done later.
+ *
+ *     sg_cell_keep() or sg_kept_adopt()
+ *     ... limits, freezer, use ...
+ *     sg_kept_kill(), then wait until pidfd is readable
+ *     sg_kept_finish(), once more after a moment while it answers SG_CONFLICT
+ *     sg_kept_done()
+ *
+ * K1. It costs one descriptor: everything else is found by its slot (cgroups) and by its pid
+ * (files) for as long as a question takes. K2. The slot's lock is held by pid 1 and gone with it.
+ * What bears the slot's name is removed only with the lock in hand: somebody else may have taken
+ * the slot meanwhile, and all that with it. K3. A process is only ever touched through the pidfd.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/cgroup.h"
+#include "engine/ids.h"
+#include "engine/spec.h"
+
+struct sg_kept {
+    int pidfd; /* owned: readable when pid 1 is gone */
+    int pid;
+    uint64_t start_ticks;    /* when it was born, as the kernel counts: tells it from a later one */
+    struct sg_ids ids;       /* lock_fd: -1 until sg_kept_finish() */
+    struct sg_limits limits; /* as set */
+    struct sg_cgroup cgroup; /* no descriptors */
+    bool is_rootless, is_child, may_be_frozen;
+    bool has_lost_slot; /* after sg_kept_finish(): somebody else has the slot now */
+};
+
+/* When the process was born (field 22 of /proc/<pid>/stat). SG_NOT_FOUND: there is none. */
+int sg_process_start_ticks(int pid, uint64_t *ret, struct sg_err *err);
+
+/* A cell that somebody else made. SG_NOT_FOUND: the process is gone, or is not the one that was
+ * meant: another start, or ids that are not the slot's. */
+int sg_kept_adopt(bool is_rootless, uint32_t slot, int pid, uint64_t start_ticks,
+                  const struct sg_limits *limits, struct sg_kept *ret, struct sg_err *err);
+
+/* All that differs from what is set, or nothing: SG_CONFLICT where more is in use. open_files stays
+ * as it was made. */
+int sg_kept_set_limits(struct sg_kept *k, const struct sg_limits *l, struct sg_err *err);
+
+/* Asked for; done when sg_kept_is_frozen() says so. SG_UNSUPPORTED without a freezer. */
+int sg_kept_freeze(struct sg_kept *k, struct sg_err *err);
+bool sg_kept_is_frozen(const struct sg_kept *k);
+int sg_kept_thaw(struct sg_kept *k, struct sg_err *err);
+
+struct sg_kept_report {
+    struct sg_usage usage;
+    struct sg_use_now now;
+    uint64_t disk_bytes, disk_used_bytes;
+};
+int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err);
+uint64_t sg_kept_oom_kills(const struct sg_kept *k);
+
+/* SIGKILL to pid 1, and whatever keeps it from dying of it is lifted. */
+void sg_kept_kill(struct sg_kept *k);
+
+/* The pidfd is readable: reaps pid 1 and removes the cgroups. SG_CONFLICT: not yet. On success the
+ * slot is still ours (unless has_lost_slot) until sg_kept_done(), for what else bears its name. */
+int sg_kept_finish(struct sg_kept *k, struct sg_err *err);
+
+/* Lets go of it; ends nothing. */
+void sg_kept_done(struct sg_kept *k);
