@@ -2,11 +2,11 @@
 /* The store: what must outlive the daemon, in SQLite (WAL).
  *
  * D1. The daemon's memory is the truth while it runs; the store is what it is rebuilt from. Rows
- * are read at start only (and for history that nobody keeps in memory: audit, events, usage). D2.
- * All writes go through one thread, in the order in which they were asked for, many in one
+ *     are read at start only (and for history that nobody keeps in memory: audit, events, usage).
+ * D2. All writes go through one thread, in the order in which they were asked for, many in one
  *     transaction. `done` comes on the loop after the commit that holds the write.
  * D3. SG_STORE_FULL reaches the disk before `done`; SG_STORE_NORMAL survives kill -9, not a power
- *     cut. A FULL write makes all before it durable, too.
+ *     cut. A FULL write makes all before it durable, too, and holds up no NORMAL one after it.
  * D4. A write that fails (disk full, locked) is reported to its `done`; the store stays usable. A
  *     file that is damaged is moved aside at open, with its name in the report, and a new one made.
  *
@@ -22,7 +22,12 @@
 struct sg_loop;
 struct sg_store;
 
-enum sg_store_mode { SG_STORE_NORMAL, SG_STORE_FULL };
+enum sg_store_mode {
+    SG_STORE_NORMAL,
+    SG_STORE_SOON, /* as NORMAL, and on the disk within SG_STORE_SOON_MS */
+    SG_STORE_FULL,
+};
+enum { SG_STORE_SOON_MS = 500, SG_STORE_EVENTS_KEPT = 100000 };
 
 struct sg_store_report {
     bool was_new;
@@ -30,7 +35,8 @@ struct sg_store_report {
     unsigned migrated_from, schema;
 };
 
-/* `path` of the database file; ":memory:" for tests. SG_UNAVAILABLE: another process holds it. */
+/* `path` of the database file; ":memory:" for tests. SG_UNAVAILABLE: another process holds it.
+ * SG_UNSUPPORTED: a newer version wrote it. */
 struct sg_store *sg_store_open(struct sg_loop *l, const char *path, struct sg_store_report *ret,
                                struct sg_err *err);
 void sg_store_close(struct sg_store *s); /* finishes and calls back what is queued */
@@ -86,6 +92,7 @@ void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum s
                         sg_store_done *done, void *arg);
 /* With its execs. */
 void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+/* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 
 /* ---- reading: on the calling thread, for the start and for rare questions. The callback gets each
@@ -112,6 +119,13 @@ int sg_store_each_audit(struct sg_store *s, int64_t after_seq,
 int sg_store_each_usage(struct sg_store *s, const char *org, int64_t from_hour,
                         bool (*row)(void *arg, const struct sg_usage_row *r), void *arg,
                         struct sg_err *err);
+
+/* Where events and audit go on after a restart; 0 and "": nothing there yet. */
+struct sg_store_last {
+    int64_t event_seq, audit_seq;
+    char audit_hash[65];
+};
+int sg_store_last(struct sg_store *s, struct sg_store_last *ret, struct sg_err *err);
 
 struct sg_store_stats {
     uint64_t writes, commits, failures, queued, file_bytes;
