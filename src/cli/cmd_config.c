@@ -9,7 +9,7 @@
 #include "cli/out.h"
 #include "base/banned.h"
 
-enum { MAX_OUTPUT = 4 << 20, KEY_WIDTH = 18, VALUE_WIDTH = 24 };
+enum { MAX_OUTPUT = 4 << 20, KEY_WIDTH = 20, VALUE_WIDTH = 24 };
 
 static const char *const kind_names[] = {
     [SG_FROM_DEFAULT] = "default",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/check.h"
 
+#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,6 +17,7 @@ static const char name_bytes[] =
 
 enum { MAX_HOSTNAME = 64, MAX_USER = 64 }; /* both are the kernel's and shadow's own */
 enum { MAX_ID = 65535 };                   /* a cell has a range of so many */
+enum { MAX_POOL = 1000 };                  /* parked sandboxes of one template */
 
 int sg_check_filled(const char *text, struct sg_err *err)
 {
@@ -62,6 +64,60 @@ int sg_check_env(const char *text, struct sg_err *err)
 {
     if (text[0] == '=' || text[0] == '\0')
         return sg_fail(err, SG_INVALID, "%s has no name before the '='", sg_quote(text).s);
+    return 0;
+}
+
+int sg_check_pair(const char *text, struct sg_err *err)
+{
+    if (text[0] == '=' || !strchr(text, '='))
+        return sg_fail(err, SG_INVALID, "%s is not NAME=VALUE", sg_quote(text).s);
+    return 0;
+}
+
+int sg_check_listen(const char *text, struct sg_err *err)
+{
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    char host[64] = "";
+    uint8_t address[16];
+    bool is_good = colon && (size_t)(colon - text) < sizeof host &&
+                   sg_parse_u64(sg_str_of(colon + 1), 0, 65535, &port, NULL) == 0;
+    if (is_good) {
+        bool is_six = text[0] == '[' && colon > text && colon[-1] == ']';
+        memcpy(host, text + is_six, (size_t)(colon - text) - 2 * is_six);
+        is_good = inet_pton(is_six ? AF_INET6 : AF_INET, host, address) == 1;
+    }
+    if (!is_good)
+        return sg_fail(err, SG_INVALID, "%s is not an address and a port, like 127.0.0.1:8787",
+                       sg_quote(text).s);
+    return 0;
+}
+
+int sg_check_pool(const char *text, struct sg_err *err)
+{
+    const char *eq = strrchr(text, '=');
+    uint64_t count;
+    if (!eq || eq == text || sg_parse_u64(sg_str_of(eq + 1), 0, MAX_POOL, &count, NULL) < 0)
+        return sg_fail(err, SG_INVALID, "%s is not TEMPLATE=NUMBER, like base=4 (up to %d)",
+                       sg_quote(text).s, MAX_POOL);
+    return 0;
+}
+
+int sg_check_level(const char *text, struct sg_err *err)
+{
+    static const char *const levels[] = { "debug", "info", "warn", "error" };
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (strcmp(text, levels[i]) == 0)
+            return 0;
+    return sg_fail(err, SG_INVALID, "%s is not one of debug, info, warn, error", sg_quote(text).s);
+}
+
+int sg_check_url(const char *text, struct sg_err *err)
+{
+    if ((!sg_starts_with(text, "http://") || !text[strlen("http://")]) &&
+        !sg_starts_with(text, "unix:/"))
+        return sg_fail(err, SG_INVALID, "%s is not http://HOST:PORT or unix:PATH",
+                       sg_quote(text).s);
     return 0;
 }
 

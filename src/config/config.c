@@ -16,6 +16,7 @@
 
 static const char system_file[] = "/etc/sandglass/sandglass.toml";
 static const char root_state_dir[] = "/var/lib/sandglass";
+static const char root_run_dir[] = "/run/sandglass";
 
 void sg_config_init(struct sg_config *c, struct sg_origins *o)
 {
@@ -115,6 +116,21 @@ static int read_files(struct sg_config *c, struct sg_origins *o, const char *nam
     return own ? read_file(c, o, own, MAY_BE_HIDDEN, err) : 0;
 }
 
+/* A list has commas between its entries. */
+static int set_from_environment(const struct sg_option *o, struct sg_config *c, const char *text,
+                                struct sg_err *err)
+{
+    if (o->type != SG_OPTION_LIST)
+        return sg_option_set(o, c, sg_str_of(text), err);
+    for (size_t n = 0;; text += n + 1) {
+        n = strcspn(text, ",");
+        if (n && sg_option_set(o, c, (struct sg_str) { text, n }, err) < 0)
+            return -1;
+        if (!text[n])
+            return 0;
+    }
+}
+
 /* One pass over the environment, not one search a row. Other SANDGLASS_ names are left alone. */
 static int read_environment(struct sg_config *c, struct sg_origins *o, char *const *env,
                             struct sg_err *err)
@@ -127,7 +143,7 @@ static int read_environment(struct sg_config *c, struct sg_origins *o, char *con
         for (size_t i = 0; i < sg_option_count; i++) {
             if (!sg_options[i].env || !sg_str_is(name, sg_options[i].env))
                 continue;
-            if (sg_option_set(&sg_options[i], c, sg_str_of(eq + 1), err) < 0)
+            if (set_from_environment(&sg_options[i], c, eq + 1, err) < 0)
                 return sg_wrap(err, "$%s", sg_options[i].env);
             o->of[i] = (struct sg_origin) { .kind = SG_FROM_ENVIRONMENT };
         }
@@ -149,10 +165,29 @@ static int find_state_dir(struct sg_config *c, char *const *env, struct sg_err *
     return 0;
 }
 
+/* Without root: the session's own directory, which is gone with it, as are its processes; where
+ * there is no session, a place beside the templates. */
+static void find_run_dir(struct sg_config *c, char *const *env)
+{
+    if (*c->serve_run_dir)
+        return;
+    const char *session = env_get(env, "XDG_RUNTIME_DIR");
+    free(c->serve_run_dir);
+    if (geteuid() == 0)
+        c->serve_run_dir = sg_strdup(root_run_dir);
+    else if (session && session[0] == '/')
+        c->serve_run_dir = sg_printf("%s/sandglass", session);
+    else
+        c->serve_run_dir = sg_printf("%s/run", c->state_dir);
+}
+
 int sg_config_load(struct sg_config *c, struct sg_origins *o, const char *named_file,
                    char *const *env, struct sg_err *err)
 {
     if (read_files(c, o, named_file, env, err) < 0 || read_environment(c, o, env, err) < 0)
         return -1;
-    return find_state_dir(c, env, err);
+    if (find_state_dir(c, env, err) < 0)
+        return -1;
+    find_run_dir(c, env);
+    return 0;
 }

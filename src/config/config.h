@@ -21,6 +21,7 @@ struct sg_strlist {
 
 enum sg_net { SG_NET_NONE, SG_NET_FILTERED, SG_NET_OPEN };
 enum sg_tty { SG_TTY_AUTO, SG_TTY_ON, SG_TTY_OFF };
+enum sg_expiry { SG_EXPIRY_KILL, SG_EXPIRY_PAUSE };
 
 /* All texts are owned and never NULL after sg_config_init(). */
 struct sg_config {
@@ -38,10 +39,29 @@ struct sg_config {
     enum sg_net net;
     enum sg_tty tty;
     bool json, read_only, quiet;
+    /* The service. serve_run_dir is never "" after sg_config_load(). */
+    char *serve_listen, *serve_run_dir, *serve_template, *serve_log_level;
+    char *serve_tls_cert, *serve_tls_key; /* "": no TLS */
+    struct sg_strlist serve_pool;         /* "TEMPLATE=NUMBER"; of one template the last counts */
+    uint64_t serve_max_sandboxes, serve_journal_bytes;
+    uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */
+    uint64_t serve_reconcile_ms;                          /* 0: never */
+    uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
+    char *url;                                            /* "": by serve_run_dir */
     /* Of single commands; flags only. */
-    char *name;              /* template import */
-    bool force, names, sudo; /* template build, import; list; import */
-    char *config_file;       /* --config; "" when not given */
+    uint64_t idle_timeout_ms, retries; /* create */
+    enum sg_expiry on_expiry;
+    struct sg_strlist metadata; /* create, ps: "NAME=VALUE" */
+    char *state;                /* ps */
+    char *signal;               /* kill */
+    char *org, *scopes;         /* keys create */
+    uint64_t expires_ms, rate;
+    uint64_t sandboxes, creates_per_second; /* orgs create */
+    uint64_t interval_ms, limit;            /* top; audit list */
+    bool ids, detach, follow, all;          /* ps; exec, serve; logs, events; rm */
+    char *name;                             /* template import, keys create */
+    bool force, names, sudo;                /* template build, import; list; import */
+    char *config_file;                      /* --config; "" when not given */
 };
 
 enum sg_origin_kind {
@@ -51,7 +71,7 @@ enum sg_origin_kind {
     SG_FROM_FLAG,
 };
 
-enum { SG_MAX_OPTIONS = 48, SG_MAX_CONFIG_FILES = 2, SG_MAX_CONFIG_BYTES = 1 << 20 };
+enum { SG_MAX_OPTIONS = 96, SG_MAX_CONFIG_FILES = 2, SG_MAX_CONFIG_BYTES = 1 << 20 };
 
 struct sg_origin {
     enum sg_origin_kind kind;

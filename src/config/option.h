@@ -20,23 +20,54 @@ enum sg_option_type {
 };
 
 /* The commands, as a mask: which of them take an option. */
-enum {
-    SG_FOR_RUN = 1,
-    SG_FOR_SHELL = 2,
-    SG_FOR_TEMPLATE_LIST = 4,
-    SG_FOR_TEMPLATE_BUILD = 8,
-    SG_FOR_TEMPLATE_IMPORT = 16,
-    SG_FOR_TEMPLATE_RM = 32,
-    SG_FOR_DOCTOR = 64,
-    SG_FOR_CONFIG_SHOW = 128,
-    SG_FOR_COMPLETION = 256,
-    SG_FOR_HELP = 512,
-    SG_FOR_VERSION = 1024,
-    SG_FOR_CELL = SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW,
-    SG_FOR_TEMPLATE =
-        SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT | SG_FOR_TEMPLATE_RM,
-    SG_FOR_ALL = 2047,
-};
+#define SG_FOR_RUN             (UINT64_C(1) << 0)
+#define SG_FOR_SHELL           (UINT64_C(1) << 1)
+#define SG_FOR_TEMPLATE_LIST   (UINT64_C(1) << 2)
+#define SG_FOR_TEMPLATE_BUILD  (UINT64_C(1) << 3)
+#define SG_FOR_TEMPLATE_IMPORT (UINT64_C(1) << 4)
+#define SG_FOR_TEMPLATE_RM     (UINT64_C(1) << 5)
+#define SG_FOR_DOCTOR          (UINT64_C(1) << 6)
+#define SG_FOR_CONFIG_SHOW     (UINT64_C(1) << 7)
+#define SG_FOR_COMPLETION      (UINT64_C(1) << 8)
+#define SG_FOR_HELP            (UINT64_C(1) << 9)
+#define SG_FOR_VERSION         (UINT64_C(1) << 10)
+#define SG_FOR_SERVE           (UINT64_C(1) << 11)
+#define SG_FOR_UP              (UINT64_C(1) << 12)
+#define SG_FOR_DOWN            (UINT64_C(1) << 13)
+#define SG_FOR_ENV             (UINT64_C(1) << 14)
+#define SG_FOR_PS              (UINT64_C(1) << 15)
+#define SG_FOR_CREATE          (UINT64_C(1) << 16)
+#define SG_FOR_EXEC            (UINT64_C(1) << 17)
+#define SG_FOR_CP              (UINT64_C(1) << 18)
+#define SG_FOR_LOGS            (UINT64_C(1) << 19)
+#define SG_FOR_TOP             (UINT64_C(1) << 20)
+#define SG_FOR_PAUSE           (UINT64_C(1) << 21)
+#define SG_FOR_RESUME          (UINT64_C(1) << 22)
+#define SG_FOR_KILL            (UINT64_C(1) << 23)
+#define SG_FOR_RM              (UINT64_C(1) << 24)
+#define SG_FOR_STATS           (UINT64_C(1) << 25)
+#define SG_FOR_EVENTS          (UINT64_C(1) << 26)
+#define SG_FOR_KEYS_LIST       (UINT64_C(1) << 27)
+#define SG_FOR_KEYS_CREATE     (UINT64_C(1) << 28)
+#define SG_FOR_KEYS_REVOKE     (UINT64_C(1) << 29)
+#define SG_FOR_ORGS_LIST       (UINT64_C(1) << 30)
+#define SG_FOR_ORGS_CREATE     (UINT64_C(1) << 31)
+#define SG_FOR_ORGS_RM         (UINT64_C(1) << 32)
+#define SG_FOR_AUDIT_LIST      (UINT64_C(1) << 33)
+#define SG_FOR_AUDIT_VERIFY    (UINT64_C(1) << 34)
+#define SG_FOR_ALL             ((UINT64_C(1) << 35) - 1)
+#define SG_FOR_CELL            (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
+#define SG_FOR_TEMPLATE                                                                            \
+    (SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT | SG_FOR_TEMPLATE_RM)
+#define SG_FOR_KEYS    (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
+#define SG_FOR_ORGS    (SG_FOR_ORGS_LIST | SG_FOR_ORGS_CREATE | SG_FOR_ORGS_RM)
+#define SG_FOR_AUDIT   (SG_FOR_AUDIT_LIST | SG_FOR_AUDIT_VERIFY)
+#define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
+/* Those that ask the service. */
+#define SG_FOR_CLIENT                                                                              \
+    (SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_SHELL | SG_FOR_CP | SG_FOR_LOGS |            \
+     SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS |          \
+     SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_AUDIT)
 
 struct sg_word {
     const char *text; /* NULL ends the list */
@@ -47,10 +78,10 @@ struct sg_word {
 struct sg_option {
     const char *key;  /* in a file, "run.memory"; NULL: not there */
     const char *flag; /* "memory" for --memory; NULL: none */
-    const char *env;  /* "SANDGLASS_MEMORY"; NULL: none */
+    const char *env;  /* "SANDGLASS_MEMORY"; NULL: none; a list has commas between its entries */
     char letter;      /* 'm' for -m; 0: none */
     enum sg_option_type type;
-    unsigned commands; /* SG_FOR_... */
+    uint64_t commands; /* SG_FOR_... */
     size_t offset;     /* in struct sg_config */
     uint64_t min, max; /* of a number, in the unit of the field */
     const char
@@ -74,6 +105,6 @@ void sg_option_format(const struct sg_option *o, const struct sg_config *c, size
                       struct sg_buf *out);
 
 const struct sg_option *sg_option_find_key(struct sg_str section, struct sg_str name);
-const struct sg_option *sg_option_find_flag(struct sg_str flag, unsigned commands);
-const struct sg_option *sg_option_find_letter(char letter, unsigned commands);
+const struct sg_option *sg_option_find_flag(struct sg_str flag, uint64_t commands);
+const struct sg_option *sg_option_find_letter(char letter, uint64_t commands);
 bool sg_option_takes_argument(const struct sg_option *o); /* as a flag */

@@ -66,6 +66,67 @@ static void defaults_are_those_that_the_manual_promises(void **state)
     assert_true(s->c.env.n + s->c.copy_in.n + s->c.copy_out.n + s->c.bind.n == 0);
 }
 
+static void the_service_has_its_table(void **state)
+{
+    struct settings *s = *state;
+    struct sg_err err = { 0 };
+    assert_string_equal(s->c.serve_listen, "127.0.0.1:8787");
+    assert_string_equal(s->c.serve_template, "base");
+    assert_string_equal(s->c.serve_log_level, "info");
+    assert_int_equal(s->c.serve_pool.n, 1);
+    assert_string_equal(s->c.serve_pool.v[0], "base=4");
+    assert_true(s->c.serve_max_sandboxes == 1000 && s->c.serve_journal_bytes == 4u << 20);
+    assert_true(s->c.serve_reconcile_ms == 60000 && s->c.serve_timeout_ms == 300000);
+    assert_ok(apply(s,
+                    "[serve]\nlisten = \"[::1]:0\"\npool = [\"base=0\", \"tools=2\"]\n"
+                    "max_memory = \"4g\"\nmax_cpus = 1.5\nreconcile = 5\n",
+                    &err),
+              err);
+    assert_string_equal(s->c.serve_listen, "[::1]:0");
+    assert_int_equal(s->c.serve_pool.n, 3);
+    assert_string_equal(s->c.serve_pool.v[2], "tools=2");
+    assert_true(s->c.serve_max_memory_bytes == 4ull << 30 && s->c.serve_max_cpu_milli == 1500);
+    assert_true(s->c.serve_reconcile_ms == 5000);
+}
+
+static void a_setting_of_the_service_that_makes_no_sense_is_refused(void **state)
+{
+    struct settings *s = *state;
+    static const char *const cases[] = {
+        "listen = \"127.0.0.1\"",
+        "listen = \"localhost:80\"",
+        "listen = \"127.0.0.1:65536\"",
+        "listen = \"[::1:80\"",
+        "listen = \"::1:80\"",
+        "pool = [\"base\"]",
+        "pool = [\"=4\"]",
+        "pool = [\"base=1001\"]",
+        "log_level = \"loud\"",
+        "tls_cert = \"relative.pem\"",
+        "max_sandboxes = 0",
+        "journal = \"1k\"",
+    };
+    for (size_t i = 0; i < SG_COUNT(cases); i++) {
+        struct sg_err err;
+        sg_auto_free char *text = sg_printf("[serve]\n%s\n", cases[i]);
+        assert_fails(apply(s, text, &err), err, SG_INVALID);
+        assert_non_null(strstr(err.msg, "f.toml:2:"));
+    }
+}
+
+static void a_list_in_the_environment_has_commas(void **state)
+{
+    struct settings *s = *state;
+    struct sg_err err = { 0 };
+    char *const env[] = { "SANDGLASS_POOL=base=1,tools=2,", "SANDGLASS_CONFIG=/dev/null",
+                          "SANDGLASS_STATE_DIR=/s", "SANDGLASS_RUN_DIR=/r", NULL };
+    assert_ok(sg_config_load(&s->c, &s->o, NULL, env, &err), err);
+    assert_int_equal(s->c.serve_pool.n, 3);
+    assert_string_equal(s->c.serve_pool.v[1], "base=1");
+    assert_string_equal(s->c.serve_pool.v[2], "tools=2");
+    assert_string_equal(s->c.serve_run_dir, "/r");
+}
+
 static void every_row_is_whole_and_named_once(void **state)
 {
     (void)state;
@@ -388,6 +449,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SETTINGS(defaults_are_those_that_the_manual_promises),
+        WITH_SETTINGS(the_service_has_its_table),
+        WITH_SETTINGS(a_setting_of_the_service_that_makes_no_sense_is_refused),
+        WITH_SETTINGS(a_list_in_the_environment_has_commas),
         cmocka_unit_test(every_row_is_whole_and_named_once),
         WITH_SETTINGS(formatting_and_setting_again_changes_nothing),
         WITH_SETTINGS(an_impossible_limit_is_refused_with_its_range),
