@@ -12,14 +12,16 @@
 struct sg_store;
 struct sg_audit;
 
-/* Continues the chain that the store holds. Borrows the store. */
+/* Continues the chain that the store holds. Borrows the store, which is closed after it is freed.
+ */
 struct sg_audit *sg_audit_new(struct sg_store *s, struct sg_err *err);
 void sg_audit_free(struct sg_audit *a);
 
 struct sg_audit_entry {
     const char *org, *actor, *action, *sandbox, *detail, *request; /* NULL is "" */
 };
-/* `detail` is JSON. Actions: "sandbox.create", "exec.start", "file.write", "denied", ... */
+/* `detail` is JSON. Actions: "sandbox.create", "exec.start", "file.write", "denied", ... Nobody
+ * waits: the record is on the disk soon (SG_STORE_SOON), and offered again when that fails. */
 void sg_audit_add(struct sg_audit *a, const struct sg_audit_entry *e, int64_t now_ms);
 
 struct sg_audit_verdict {
@@ -27,4 +29,7 @@ struct sg_audit_verdict {
     int64_t broken_at; /* seq of the first record that does not fit; 0: none */
     char head[65];     /* the last hash, in hex */
 };
+/* Records cut off at the end break no hash: whoever fears that keeps `head` elsewhere, and
+ * compares.
+ */
 int sg_audit_verify(struct sg_store *s, struct sg_audit_verdict *ret, struct sg_err *err);
