@@ -117,15 +117,20 @@ static void collect_fds(struct msghdr *mh, struct sg_packet *p)
     }
 }
 
-static int check(struct sg_packet *p, unsigned roles, int flags, struct sg_err *err)
+/* `*ret_id` is set as soon as it is known which question would go without an answer. */
+static int check(struct sg_packet *p, unsigned roles, int flags, uint32_t *ret_id,
+                 struct sg_err *err)
 {
-    if (flags & (MSG_TRUNC | MSG_CTRUNC))
+    if (flags & MSG_TRUNC)
         return sg_fail(err, SG_INVALID, "control message was cut short");
     if (sg_msg_decode(p->bytes.p, p->bytes.n, SG_ROLE_NONE, &p->msg, err) < 0)
         return -1;
     const struct sg_msg_desc *d = &sg_msg_table[p->msg.type];
     if (!(roles & 1u << d->role))
         return sg_fail(err, SG_INVALID, "message %s does not belong in this direction", d->name);
+    *ret_id = p->msg.id;
+    if (flags & MSG_CTRUNC) /* our own limit of open files, or more than any message may have */
+        return sg_fail(err, SG_EXHAUSTED, "no room for the descriptors of message %s", d->name);
     if (p->fd_count > d->max_fds)
         return sg_fail(err, SG_INVALID, "message %s came with %u descriptors", d->name,
                        p->fd_count);
@@ -166,8 +171,10 @@ enum sg_recv sg_chan_recv(int fd, unsigned roles, bool may_block, struct sg_pack
         return SG_RECV_CLOSED;
     }
     p->bytes.n = (size_t)n;
-    if (check(p, roles, mh.msg_flags, err) < 0) {
+    uint32_t id = 0;
+    if (check(p, roles, mh.msg_flags, &id, err) < 0) {
         sg_packet_clear(p);
+        p->msg.id = id;
         return SG_RECV_ERROR;
     }
     return SG_RECV_MESSAGE;

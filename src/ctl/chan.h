@@ -38,7 +38,8 @@ enum sg_recv { SG_RECV_ERROR = -1, SG_RECV_CLOSED = 0, SG_RECV_MESSAGE = 1, SG_R
 /* Receives one packet into `p` (cleared first). A packet that is not a valid message of a role
  * in `roles` (1 << enum sg_msg_role), or carries more descriptors than its row permits, is
  * SG_RECV_ERROR with its descriptors closed; the connection itself stays usable (err.sys is 0
- * then, and an errno where the socket failed). An empty packet counts as the end. */
+ * then, and an errno where the socket failed). p->msg.id is then that of the message whose
+ * descriptors were the trouble, or 0. An empty packet counts as the end. */
 enum sg_recv sg_chan_recv(int fd, unsigned roles, bool may_block, struct sg_packet *p,
                           struct sg_err *err);
 

@@ -130,6 +130,12 @@ static void dial_ready(struct sg_init *in, struct sg_source *s, uint32_t events)
     dial_free(in, d);
 }
 
+void sg_dial_end_all(struct sg_init *in)
+{
+    while (in->dial_count)
+        dial_free(in, in->dials[0]);
+}
+
 uint64_t sg_dial_deadline(const struct sg_init *in)
 {
     uint64_t first = UINT64_MAX;

@@ -56,7 +56,7 @@ static void reap(struct sg_init *in, struct sg_source *s, uint32_t events)
         if (pid <= 0)
             return;
         if (!sg_exec_exited(in, pid, status, &use))
-            sg_removal_exited(in, pid, status);
+            sg_worker_exited(in, pid, status);
     }
 }
 
@@ -96,7 +96,7 @@ static void pass_deadlines(struct sg_init *in, uint64_t now_ns)
     sg_dial_expire(in, now_ns);
     if (!in->shutdown_ns)
         return;
-    if (!in->exec_count && sg_outbox_is_empty(in) && is_alone())
+    if (!in->running_count && sg_outbox_is_empty(in) && is_alone())
         in->is_over = true;
     else if (in->shutdown_ns <= now_ns)
         shut_down_further(in, now_ns);
@@ -113,6 +113,8 @@ static int turn(struct sg_init *in, struct sg_err *err)
         struct sg_source *s = ev.data.ptr;
         s->ready(in, s, ev.events);
     }
+    if (in->has_hung_up)
+        sg_conn_end(in);
     if (in->shutdown_ns || in->dial_count)
         pass_deadlines(in, sg_now_ns());
     return 0;
@@ -151,13 +153,16 @@ static int open_sources(struct sg_init *in, struct sg_err *err)
         return sg_fail_sys(err, "open the loop");
     if (sg_source_want(in, &in->ctl, EPOLLIN, err) < 0)
         return -1;
+    if (in->listener.fd >= 0 && sg_source_want(in, &in->listener, EPOLLIN, err) < 0)
+        return -1;
     return sg_source_want(in, &in->signals, EPOLLIN, err);
 }
 
-int sg_init_run(int ctl_fd, struct sg_err *err)
+int sg_init_run(int ctl_fd, int listener_fd, struct sg_err *err)
 {
     struct sg_init *in = sg_new(struct sg_init);
     in->ctl = (struct sg_source) { .fd = ctl_fd, .ready = sg_serve_ready };
+    in->listener = (struct sg_source) { .fd = listener_fd, .ready = sg_conn_accept };
     in->signals.ready = reap;
     in->out_end = &in->out;
     sg_buf_init(&in->encoded, SG_CTL_MAX_BYTES);
@@ -171,8 +176,7 @@ int sg_init_run(int ctl_fd, struct sg_err *err)
                   NULL); /* user_enter.c relies on it; rootless has none */
     if (open_sources(in, err) < 0)
         return -1;
-    struct sg_msg ready = { .type = SG_MSG_READY, .ready = { SG_CTL_VERSION, (uint32_t)getpid() } };
-    sg_outbox_send(in, &ready, -1);
+    sg_conn_begin(in);
     while (!in->is_over)
         if (turn(in, err) < 0)
             return -1;

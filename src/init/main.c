@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Started by the engine inside a finished sandbox: descriptors 0, 1 and 2 are /dev/null, 3 is the
- * control socket, nothing else is open. There is nobody to tell of a failure but the exit code. */
+ * control socket. In a service 4 is a listening socket, by which a host comes back, and 5 the lock
+ * of the sandbox's slot, which is held for as long as we live and is otherwise no concern of ours.
+ * Nothing else is open. There is nobody to tell of a failure but the exit code. */
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "init/init.h"
 #include "base/banned.h"
 
-enum { CONTROL_FD = 3, EXIT_BROKEN = 125 };
+enum { CONTROL_FD = 3, LISTENER_FD = 4, LOCK_FD = 5, EXIT_BROKEN = 125 };
+
+/* Not by faith: whoever starts us by hand may have left anything in there. */
+static bool is_listener(int fd)
+{
+    int is_listening = 0;
+    socklen_t n = sizeof is_listening;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &n) == 0 && is_listening;
+}
 
 int main(void)
 {
@@ -16,6 +27,9 @@ int main(void)
     (void)prctl(PR_SET_NAME, "sandglass-init");
     if (fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0)
         _exit(EXIT_BROKEN);
+    int listener_fd = is_listener(LISTENER_FD) ? LISTENER_FD : -1;
+    (void)fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(LOCK_FD, F_SETFD, FD_CLOEXEC);
     struct sg_err err;
-    _exit(sg_init_run(CONTROL_FD, &err) < 0 ? EXIT_BROKEN : 0);
+    _exit(sg_init_run(CONTROL_FD, listener_fd, &err) < 0 ? EXIT_BROKEN : 0);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REMOVE. One entry goes at once. A tree goes in a process of its own, which can take its time and
- * be killed: its exit status is the errno, and the loop sends the reply when it is reaped. So every
- * packet leaves through one outbox, and a worker that was shot is answered for too.
+/* REMOVE. One entry goes at once, a tree in a worker.
  *
  * The walk holds one directory open, however deep the tree. It goes down into the first directory
  * that is not empty, comes back up by "..", and starts reading again: what was seen before is gone.
@@ -11,10 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -23,6 +18,7 @@
 #include "init/init.h"
 #include "init/path.h"
 #include "init/remove.h"
+#include "init/worker.h"
 #include "base/banned.h"
 
 enum { MAX_DEPTH = 1024 * 1024, DIR_FLAGS = O_RDONLY | O_DIRECTORY };
@@ -138,23 +134,9 @@ int sg_remove_tree(int parent_fd, const char *name)
 
 /* ---- the request ---- */
 
-/* The worker is the user for good. Closing everything but the directory ends its hold on the
- * control socket and on other people's streams. */
-static _Noreturn void work(int dir, const char *name, const struct sg_user *user)
+static int work(int dir, const void *name, struct sg_err *err)
 {
-    (void)prctl(PR_SET_NAME, "sandglass-rm");
-    if (dup2(dir, 3) < 0 || syscall(SYS_close_range, 4u, ~0u, 0) < 0)
-        _exit(errno);
-    sg_user_stay(user);
-    _exit(sg_remove_tree(3, name) < 0 ? errno : 0);
-}
-
-static struct sg_removal *find_removal(struct sg_init *in, int pid)
-{
-    for (unsigned i = 0; i < SG_INIT_MAX_REMOVALS; i++)
-        if (in->removals[i].pid == pid)
-            return &in->removals[i];
-    return NULL;
+    return sg_remove_tree(dir, name) < 0 ? sg_fail_sys(err, "remove the tree") : 0;
 }
 
 int sg_handle_remove(struct sg_init *in, struct sg_call *c, struct sg_err *err)
@@ -173,34 +155,5 @@ int sg_handle_remove(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     if (!is_full || !(m->flags & SG_REMOVE_RECURSIVE))
         return sg_fail_sys(err, "remove %s", sg_quote(m->path.p).s);
 
-    struct sg_removal *slot = find_removal(in, 0);
-    if (!slot)
-        return sg_fail(err, SG_EXHAUSTED, "%d removals are under way", SG_INIT_MAX_REMOVALS);
-    int pid = fork();
-    if (pid < 0)
-        return sg_fail_sys(err, "start a removal");
-    if (pid == 0)
-        work(dir, name, &c->user);
-    *slot = (struct sg_removal) { pid, c->m->id };
-    return SG_LATER;
-}
-
-void sg_removal_exited(struct sg_init *in, int pid, int status)
-{
-    struct sg_removal *r = find_removal(in, pid);
-    if (!r)
-        return;
-    struct sg_err err = { 0 };
-    struct sg_msg ok = { .type = SG_MSG_OK, .id = r->id };
-    r->pid = 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        sg_outbox_send(in, &ok, -1);
-        return;
-    }
-    errno = WEXITSTATUS(status);
-    if (WIFEXITED(status))
-        (void)sg_fail_sys(&err, "remove the tree");
-    else
-        (void)sg_fail(&err, SG_UNAVAILABLE, "the removal was killed");
-    sg_outbox_send_error(in, ok.id, &err);
+    return sg_worker_start(in, c, "sandglass-rm", work, dir, name, err);
 }

@@ -26,6 +26,7 @@ static int handle_hello(struct sg_init *in, struct sg_call *c, struct sg_err *er
                        SG_CTL_VERSION);
     in->has_hello = true;
     in->is_one_user = m->flags & SG_HELLO_ONE_USER;
+    in->keeps = m->flags & SG_HELLO_KEEP;
     in->epoch = m->epoch;
     return 0;
 }
@@ -42,13 +43,17 @@ int sg_serve_kill_all(int signal, struct sg_err *err)
 
 static int handle_signal(struct sg_init *in, struct sg_call *c, struct sg_err *err)
 {
-    (void)in;
     const struct sg_msg_signal *m = &c->m->signal;
     if (m->scope == SG_SIGNAL_ALL)
         return sg_serve_kill_all((int)m->signal, err);
     if (m->pid <= 1)
         return sg_fail(err, SG_INVALID, "process %u cannot be signalled", (unsigned)m->pid);
     int pid = (int)m->pid;
+    if (m->scope == SG_SIGNAL_SESSION) {
+        if (!sg_exec_knows(in, m->pid))
+            return sg_fail(err, SG_NOT_FOUND, "process %d was not started by the host", pid);
+        return sg_session_signal(pid, (int)m->signal, err);
+    }
     if (kill(m->scope == SG_SIGNAL_GROUP ? -pid : pid, (int)m->signal) < 0)
         return sg_fail_sys(err, "signal process %d", pid);
     return 0;
@@ -108,6 +113,8 @@ static const struct {
     [SG_MSG_DIAL] = { sg_handle_dial, USER(dial), true },
     [SG_MSG_INFO] = { handle_info, 0, false },
     [SG_MSG_SHUTDOWN] = { handle_shutdown, 0, false },
+    [SG_MSG_RECLAIM] = { sg_handle_reclaim, 0, false },
+    [SG_MSG_RELEASE] = { sg_handle_release, 0, false },
 #undef USER
 };
 
@@ -152,9 +159,9 @@ static void answer(struct sg_init *in)
 
 void sg_serve_ready(struct sg_init *in, struct sg_source *s, uint32_t events)
 {
-    if (!sg_outbox_is_empty(in)) {
+    if (!sg_outbox_is_empty(in) || in->is_reclaiming) {
         if (events & (EPOLLHUP | EPOLLERR))
-            in->is_over = true;
+            in->has_hung_up = true;
         else
             sg_outbox_flush(in);
         return;
@@ -167,12 +174,12 @@ void sg_serve_ready(struct sg_init *in, struct sg_source *s, uint32_t events)
         return;
     case SG_RECV_ERROR:
         if (err.sys)
-            in->is_over = true;
+            in->has_hung_up = true;
         else
-            sg_outbox_send_error(in, 0, &err);
+            sg_outbox_send_error(in, in->packet.msg.id, &err);
         return;
     case SG_RECV_CLOSED:
-        in->is_over = true;
+        in->has_hung_up = true;
         return;
     case SG_RECV_AGAIN:
         return;

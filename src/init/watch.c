@@ -303,6 +303,12 @@ static void watch_free(struct sg_init *in, struct sg_watch *w)
     free(w);
 }
 
+void sg_watch_end_all(struct sg_init *in)
+{
+    while (in->watch_count)
+        watch_free(in, in->watches[--in->watch_count]);
+}
+
 static int start(struct sg_init *in, struct sg_watch *w, struct sg_text path, bool *ret_is_whole,
                  struct sg_err *err)
 {

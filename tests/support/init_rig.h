@@ -4,15 +4,19 @@
  * As root the child is pid 1 of a pid namespace of its own, so "every process" is a safe thing to
  * say; otherwise it is an ordinary process, and tests that need more skip themselves. Waiting has a
  * deadline and fails the test. With SANDGLASS_INIT=<program> that program is driven instead of the
- * loop in the library. */
+ * loop in the library. A rig that is started with a listener can be left and connected to again. */
 #pragma once
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,15 +26,27 @@
 #include "ctl/chan.h"
 #include "init/init.h"
 
-enum { RIG_PATIENCE_MS = 10000, RIG_EVENTS = 512, RIG_EPOCH = 77 };
+enum { RIG_PATIENCE_MS = 10000, RIG_EVENTS = 512, RIG_KEPT = SG_INIT_MAX_EXECS, RIG_EPOCH = 77 };
 
 struct rig_change {
     uint32_t watch, what;
     char path[256];
 };
 
+struct rig_kept {
+    char tag[SG_CTL_MAX_TAG + 1];
+    struct sg_msg_kept row; /* without its tag */
+    int fds[3];             /* by stream; -1: none */
+};
+
 struct rig {
     int fd, pid;
+    bool has_proc;   /* to be set before the start: /proc is that of init's own processes */
+    int listener_fd; /* -1: nobody can come back */
+    struct sockaddr_un address;
+    struct rig_kept *kept; /* RIG_KEPT of them, made when the first comes */
+    unsigned kept_count;
+    char exit_tag[SG_CTL_MAX_TAG + 1]; /* of the last exit that was noted */
     uint32_t last_id;
     struct sg_packet packet; /* the last reply */
     struct sg_msg_exited exits[RIG_EVENTS];
@@ -39,8 +55,28 @@ struct rig {
     unsigned change_count;
 };
 
-static inline void rig_be_init(int fd)
+static inline void rig_mount_proc(void)
 {
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) < 0)
+        _exit(124);
+}
+
+static inline void rig_exec_program(const char *program, int fd, int listener_fd)
+{
+    int low_fds[] = { fcntl(fd, F_DUPFD, 10), fcntl(listener_fd, F_DUPFD, 10) };
+    for (int i = 0; i < 2; i++) /* 3 and 4, without close-on-exec */
+        if (low_fds[i] < 0 || dup2(low_fds[i], 3 + i) < 0)
+            (void)close(3 + i);
+    (void)syscall(SYS_close_range, 5u, ~0u, 0u);
+    execl(program, "sandglass-init", NULL);
+    _exit(125);
+}
+
+static inline void rig_be_init(int fd, int listener_fd, bool has_proc)
+{
+    if (has_proc)
+        rig_mount_proc();
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
         (void)dup2(null, i);
@@ -49,12 +85,33 @@ static inline void rig_be_init(int fd)
     if (chdir("/") < 0)
         _exit(125);
     const char *program = getenv("SANDGLASS_INIT");
-    if (program && dup2(fd, 3) == 3) {
-        (void)fcntl(3, F_SETFD, 0); /* where it was 3 already */
-        execl(program, "sandglass-init", NULL);
-        _exit(125);
-    }
-    _exit(sg_init_run(fd, &err) < 0 ? 125 : 0);
+    if (program)
+        rig_exec_program(program, fd, listener_fd);
+    _exit(sg_init_run(fd, listener_fd, &err) < 0 ? 125 : 0);
+}
+
+static inline void rig_note_kept(struct rig *r)
+{
+    const struct sg_msg_kept *m = &r->packet.msg.kept;
+    if (!r->kept)
+        r->kept = calloc(RIG_KEPT, sizeof *r->kept);
+    assert_non_null(r->kept);
+    assert_true(r->kept_count < RIG_KEPT);
+    struct rig_kept *k = &r->kept[r->kept_count++];
+    k->row = *m;
+    (void)snprintf(k->tag, sizeof k->tag, "%s", m->tag.p);
+    unsigned next = 0;
+    for (unsigned i = 0; i < 3; i++)
+        k->fds[i] = m->flags & 1u << i ? sg_packet_take_fd(&r->packet, next++) : -1;
+    assert_int_equal(next, r->packet.fd_count);
+}
+
+static inline void rig_drop_kept(struct rig *r)
+{
+    for (unsigned i = 0; i < r->kept_count; i++)
+        for (unsigned k = 0; k < 3; k++)
+            sg_drop_fd(&r->kept[i].fds[k]);
+    r->kept_count = 0;
 }
 
 /* Takes one packet; events are noted. Returns its type, SG_MSG_NONE when the other side is gone. */
@@ -71,8 +128,12 @@ static inline enum sg_msg_type rig_take(struct rig *r)
     if (got != SG_RECV_MESSAGE)
         fail_msg("init talks rubbish: %s", err.msg);
     const struct sg_msg *m = &r->packet.msg;
-    if (m->type == SG_MSG_EXITED && r->exit_count < RIG_EVENTS)
+    if (m->type == SG_MSG_EXITED && r->exit_count < RIG_EVENTS) {
         r->exits[r->exit_count++] = m->exited;
+        (void)snprintf(r->exit_tag, sizeof r->exit_tag, "%s", m->exited.tag.p);
+    }
+    if (m->type == SG_MSG_KEPT)
+        rig_note_kept(r);
     if (m->type == SG_MSG_CHANGED && r->change_count < RIG_EVENTS) {
         struct rig_change *c = &r->changes[r->change_count++];
         *c = (struct rig_change) { .watch = m->changed.watch, .what = m->changed.what };
@@ -126,10 +187,19 @@ static inline void rig_refuse(struct rig *r, struct sg_msg m, enum sg_kind kind,
     assert_true(reply->error.text.n > 0);
 }
 
-/* Starts init without a word. */
-static inline void rig_start_silent(struct rig *r)
+static inline void rig_listen(struct rig *r)
 {
-    memset(r, 0, sizeof *r);
+    r->address = (struct sockaddr_un) { .sun_family = AF_UNIX };
+    (void)snprintf(r->address.sun_path, sizeof r->address.sun_path, "/tmp/sandglass-rig-%d-%llu",
+                   (int)getpid(), (unsigned long long)sg_now_ns());
+    r->listener_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(r->listener_fd, (void *)&r->address, sizeof r->address), 0);
+    assert_int_equal(listen(r->listener_fd, 8), 0);
+}
+
+/* Starts init without a word, with what `r` says of listener_fd and has_proc. */
+static inline void rig_start_as_told(struct rig *r)
+{
     sg_packet_init(&r->packet);
     struct sg_err err = { 0 };
     int fds[2];
@@ -139,7 +209,7 @@ static inline void rig_start_silent(struct rig *r)
     assert_true(r->pid >= 0);
     if (r->pid == 0) {
         (void)close(fds[0]);
-        rig_be_init(fds[1]);
+        rig_be_init(fds[1], r->listener_fd, r->has_proc);
     }
     (void)close(fds[1]);
     r->fd = fds[0];
@@ -147,13 +217,52 @@ static inline void rig_start_silent(struct rig *r)
     assert_int_equal(r->packet.msg.ready.version, SG_CTL_VERSION);
 }
 
+static inline void rig_start_silent(struct rig *r)
+{
+    *r = (struct rig) { .listener_fd = -1 };
+    rig_start_as_told(r);
+}
+
+static inline void rig_hello(struct rig *r, uint32_t flags, uint32_t epoch);
+
+/* With a listener, and /proc where we may, and KEEP said. */
+static inline void rig_start_kept(struct rig *r)
+{
+    *r = (struct rig) { .has_proc = geteuid() == 0 };
+    rig_listen(r);
+    rig_start_as_told(r);
+    rig_hello(r, SG_HELLO_KEEP, RIG_EPOCH);
+}
+
+static inline int rig_dial_in(struct rig *r)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (void *)&r->address, sizeof r->address), 0);
+    sg_chan_make_room(fd);
+    return fd;
+}
+
+/* Comes back: hangs up where a connection is left, and connects anew. */
+static inline void rig_come_back(struct rig *r)
+{
+    sg_drop_fd(&r->fd);
+    r->fd = rig_dial_in(r);
+    assert_int_equal(rig_take(r), SG_MSG_READY);
+    assert_int_equal(r->packet.msg.epoch, 0);
+}
+
+static inline void rig_hello(struct rig *r, uint32_t flags, uint32_t epoch)
+{
+    flags |= geteuid() ? SG_HELLO_ONE_USER : 0;
+    struct sg_msg hello = { .type = SG_MSG_HELLO, .hello = { SG_CTL_VERSION, flags, epoch } };
+    (void)rig_do(r, hello, SG_MSG_OK);
+    assert_int_equal(r->packet.msg.epoch, epoch);
+}
+
 static inline void rig_start(struct rig *r)
 {
     rig_start_silent(r);
-    struct sg_msg hello = { .type = SG_MSG_HELLO,
-                            .hello = { SG_CTL_VERSION, geteuid() ? SG_HELLO_ONE_USER : 0,
-                                       RIG_EPOCH } };
-    (void)rig_do(r, hello, SG_MSG_OK);
+    rig_hello(r, 0, RIG_EPOCH);
 }
 
 /* Init's exit status, -1 where a signal ended it. */
@@ -165,11 +274,19 @@ static inline int rig_wait(struct rig *r)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Hangs up: init must end by itself. */
+/* Hangs up: init must end by itself, unless it was told to stay. */
 static inline void rig_stop(struct rig *r)
 {
+    if (r->pid && r->listener_fd >= 0 && kill(r->pid, SIGKILL) == 0)
+        (void)rig_wait(r);
     sg_packet_done(&r->packet);
+    rig_drop_kept(r);
+    free(r->kept);
     (void)close(r->fd);
+    if (r->listener_fd >= 0) {
+        (void)close(r->listener_fd);
+        (void)unlink(r->address.sun_path);
+    }
     if (r->pid)
         assert_int_equal(rig_wait(r), 0);
 }
@@ -180,8 +297,9 @@ struct rig_program {
     char *const *argv, *const *env;
     const char *user, *cwd;
     uint32_t flags, rows, cols;
-    int fds[3];
+    int fds[SG_CTL_MAX_FDS];
     unsigned fd_count;
+    const char *tag;
 };
 
 static inline uint32_t rig_send_program(struct rig *r, const struct rig_program *p)
@@ -196,7 +314,8 @@ static inline uint32_t rig_send_program(struct rig *r, const struct rig_program 
                                    .rows = p->rows,
                                    .cols = p->cols,
                                    .user = sg_text_of(p->user ? p->user : ""),
-                                   .cwd = sg_text_of(p->cwd ? p->cwd : "/") } };
+                                   .cwd = sg_text_of(p->cwd ? p->cwd : "/"),
+                                   .tag = sg_text_of(p->tag ? p->tag : "") } };
     assert_ok(sg_texts_pack(p->argv, &argv, &m.spawn.argv, &err), err);
     assert_ok(sg_texts_pack(p->env ? p->env : nothing, &env, &m.spawn.env, &err), err);
     return rig_send(r, &m, p->fds, p->fd_count);

@@ -93,8 +93,8 @@ static void descriptors_that_no_message_permits_are_refused(void **state)
     struct rig *r = *state;
     struct sg_msg info = { .type = SG_MSG_INFO };
     int fds[1] = { r->fd };
-    (void)rig_send(r, &info, fds, 1);
-    assert_int_equal(rig_reply(r, 0)->error.kind, SG_INVALID);
+    uint32_t id = rig_send(r, &info, fds, 1);
+    assert_int_equal(rig_reply(r, id)->error.kind, SG_INVALID);
 }
 
 /* ---- start and end ---- */

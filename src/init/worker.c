@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/banned.h"
+
+enum { WORK_FD = 3, REPORT_FD = 4, EXIT_REPORTED = 255 };
+
+struct report { /* less than a pipe takes at once */
+    uint32_t kind, sys;
+    char text[sizeof((struct sg_err *)0)->msg];
+};
+
+static struct sg_worker *find_worker(struct sg_init *in, int pid)
+{
+    for (unsigned i = 0; i < SG_INIT_MAX_WORKERS; i++)
+        if (in->workers[i].pid == pid)
+            return &in->workers[i];
+    return NULL;
+}
+
+/* ---- in the worker ---- */
+
+/* Keeps the two and closes everything else: the worker must not hold on to the control socket and
+ * to other people's streams. */
+static int keep_only(int fd, int report_fd)
+{
+    int high_fd = fcntl(fd, F_DUPFD, REPORT_FD + 1);
+    int high_report = fcntl(report_fd, F_DUPFD, REPORT_FD + 1);
+    if (high_fd < 0 || high_report < 0 || dup2(high_fd, WORK_FD) < 0 ||
+        dup2(high_report, REPORT_FD) < 0)
+        return -1;
+    return (int)syscall(SYS_close_range, REPORT_FD + 1u, ~0u, 0u);
+}
+
+static _Noreturn void be_worker(const struct sg_call *c, const char *name, sg_work *work, int fd,
+                                int report_fd, const void *arg)
+{
+    (void)prctl(PR_SET_NAME, name);
+    if (keep_only(fd, report_fd) < 0)
+        _exit(errno);
+    sg_user_stay(&c->user);
+    struct sg_err err = { 0 };
+    if (work(WORK_FD, arg, &err) == 0)
+        _exit(0);
+    struct report r = { (uint32_t)err.kind, (uint32_t)err.sys, "" };
+    memcpy(r.text, err.msg, sizeof r.text);
+    (void)!write(REPORT_FD, &r, sizeof r);
+    _exit(EXIT_REPORTED);
+}
+
+/* ---- in init ---- */
+
+int sg_worker_start(struct sg_init *in, const struct sg_call *c, const char *name, sg_work *work,
+                    int fd, const void *arg, struct sg_err *err)
+{
+    struct sg_worker *w = find_worker(in, 0);
+    int report[2];
+    if (!w)
+        return sg_fail(err, SG_EXHAUSTED, "%d workers are busy", SG_INIT_MAX_WORKERS);
+    if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
+        return sg_fail_sys(err, "make a pipe for a worker");
+    int pid = fork();
+    if (pid == 0)
+        be_worker(c, name, work, fd, report[1], arg);
+    (void)close(report[1]);
+    if (pid < 0) {
+        sg_fail_sys(err, "start a worker");
+        (void)close(report[0]);
+        return -1;
+    }
+    *w = (struct sg_worker) { .pid = pid, .report_fd = report[0], .id = c->m->id };
+    return SG_LATER;
+}
+
+/* What the worker left. It ran as the user, who could have been at its memory: nothing of it is
+ * believed further than an error text can be. */
+static void explain(int report_fd, int status, struct sg_err *err)
+{
+    struct report r;
+    ssize_t n = read(report_fd, &r, sizeof r);
+    if (n == (ssize_t)sizeof r && r.kind > SG_OK && r.kind < SG_KIND_COUNT) {
+        r.text[sizeof r.text - 1] = '\0';
+        *err = (struct sg_err) { .kind = (enum sg_kind)r.kind, .sys = (int)(r.sys & 0xfff) };
+        memcpy(err->msg, r.text, sizeof r.text);
+    } else if (WIFEXITED(status)) {
+        errno = WEXITSTATUS(status);
+        (void)sg_fail_sys(err, "start the work");
+    } else {
+        (void)sg_fail(err, SG_UNAVAILABLE, "the worker was killed");
+    }
+}
+
+void sg_worker_exited(struct sg_init *in, int pid, int status)
+{
+    struct sg_worker *w = find_worker(in, pid);
+    if (!w)
+        return;
+    struct sg_worker gone = *w;
+    *w = (struct sg_worker) { 0 };
+    struct sg_msg ok = { .type = SG_MSG_OK, .id = gone.id };
+    struct sg_err err = { 0 };
+    if (gone.is_orphan) {
+        (void)close(gone.report_fd);
+        return;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        sg_outbox_send(in, &ok, -1);
+    } else {
+        explain(gone.report_fd, status, &err);
+        sg_outbox_send_error(in, gone.id, &err);
+    }
+    (void)close(gone.report_fd);
+}
+
+void sg_worker_end_all(struct sg_init *in)
+{
+    for (unsigned i = 0; i < SG_INIT_MAX_WORKERS; i++)
+        if (in->workers[i].pid) {
+            in->workers[i].is_orphan = true;
+            (void)kill(in->workers[i].pid, SIGKILL); /* not waited for yet, so it is nobody else */
+        }
+}
