@@ -22,6 +22,18 @@ static const struct sg_write_kind put = {
       ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)" },
 };
 
+static const struct sg_write_kind removal = {
+    SG_WRITE_REMOVE_EXEC,
+    &sg_id_columns,
+    { "DELETE FROM execs WHERE id = ?1" },
+};
+
+void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg)
+{
+    const struct sg_id_row r = { id };
+    sg_store_write(s, &removal, &r, SG_STORE_NORMAL, done, arg);
+}
+
 void sg_store_put_exec(struct sg_store *s, const struct sg_exec_row *r, enum sg_store_mode mode,
                        sg_store_done *done, void *arg)
 {

@@ -92,6 +92,7 @@ void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum s
                         sg_store_done *done, void *arg);
 /* With its execs. */
 void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 

@@ -41,6 +41,7 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_ADD_USAGE,
                    SG_WRITE_ADD_AUDIT,
                    SG_WRITE_REMOVE_SANDBOX,
+                   SG_WRITE_REMOVE_EXEC,
                    SG_WRITE_REMOVE_ORG,
                    SG_WRITE_OP_COUNT,
 };
