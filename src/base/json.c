@@ -78,7 +78,8 @@ void sg_json_text(struct sg_json *j, struct sg_str s)
             sg_buf_add_str(j->out, "\xef\xbf\xbd");
         start = ++i;
     }
-    sg_buf_add(j->out, s.p + start, s.n - start);
+    if (s.n > start)
+        sg_buf_add(j->out, s.p + start, s.n - start);
     sg_buf_add_str(j->out, "\"");
 }
 
@@ -113,6 +114,12 @@ void sg_json_milli(struct sg_json *j, uint64_t thousandths)
         sg_buf_addf(j->out, ".%02u", rest / 10);
     else if (rest)
         sg_buf_addf(j->out, ".%u", rest / 100);
+}
+
+void sg_json_number(struct sg_json *j, const char *digits)
+{
+    before_value(j);
+    sg_buf_add_str(j->out, digits);
 }
 
 void sg_json_bool(struct sg_json *j, bool v)

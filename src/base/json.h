@@ -25,5 +25,6 @@ void sg_json_text(struct sg_json *j, struct sg_str s);
 void sg_json_u64(struct sg_json *j, uint64_t v);
 void sg_json_i64(struct sg_json *j, int64_t v);
 void sg_json_milli(struct sg_json *j, uint64_t thousandths); /* 1500 -> 1.5 */
+void sg_json_number(struct sg_json *j, const char *digits);  /* a number as it is */
 void sg_json_bool(struct sg_json *j, bool v);
 void sg_json_null(struct sg_json *j);

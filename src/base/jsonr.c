@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/auto.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/banned.h"
 
@@ -401,4 +402,58 @@ const struct sg_jval *sg_json_get(const struct sg_jval *v, const char *key)
         if (sg_str_is(m->key, key))
             return m;
     return NULL;
+}
+
+/* The shortest digits that mean this very number. */
+static void put_double(struct sg_json *j, double d)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, d);
+        if (strtod(text, NULL) - d == 0)
+            break;
+    }
+    if (!strpbrk(text, ".e")) /* or it would be read as an integer */
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), ".0");
+    sg_json_number(j, text);
+}
+
+static void put_members(struct sg_json *j, const struct sg_jval *v)
+{
+    const bool is_object = v->kind == SG_J_OBJECT;
+    sg_json_open(j, is_object ? '{' : '[');
+    for (const struct sg_jval *m = v->list.first; m; m = m->next) {
+        if (is_object)
+            sg_json_key(j, m->key.p);
+        sg_json_put(j, m);
+    }
+    sg_json_close(j, is_object ? '}' : ']');
+}
+
+void sg_json_put(struct sg_json *j, const struct sg_jval *v)
+{
+    switch (v->kind) {
+    case SG_J_NULL:
+        sg_json_null(j);
+        return;
+    case SG_J_BOOL:
+        sg_json_bool(j, v->b);
+        return;
+    case SG_J_INT:
+        sg_json_i64(j, v->i);
+        return;
+    case SG_J_UINT:
+        sg_json_u64(j, v->u);
+        return;
+    case SG_J_DOUBLE:
+        put_double(j, v->d);
+        return;
+    case SG_J_STRING:
+        sg_json_text(j, v->s);
+        return;
+    case SG_J_ARRAY:
+    case SG_J_OBJECT:
+        put_members(j, v);
+        return;
+    }
 }

@@ -52,6 +52,10 @@ int sg_json_parse(struct sg_str text, struct sg_arena *a, const struct sg_jval *
 /* The member, or NULL when it is absent or `v` is no object. */
 const struct sg_jval *sg_json_get(const struct sg_jval *v, const char *key);
 
+/* The tree as text again: what sg_json_parse() reads from it is the same tree. */
+struct sg_json; /* base/json.h */
+void sg_json_put(struct sg_json *j, const struct sg_jval *v);
+
 /* ---- reading an object by a table: unknown and ill-typed members are named in the error ---- */
 
 enum sg_jtype {

@@ -13,38 +13,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 enum { MAX_MEMORY = 4 << 20 };
 
-static void write_tree(struct sg_json *j, const struct sg_jval *v)
+static void check_texts(const struct sg_jval *v)
 {
-    switch (v->kind) {
-    case SG_J_NULL:
-    case SG_J_DOUBLE:
-        sg_json_null(j);
+    if (v->kind == SG_J_STRING && (!sg_utf8_valid(v->s.p, v->s.n) || v->s.p[v->s.n] != '\0'))
+        abort();
+    if (v->kind != SG_J_ARRAY && v->kind != SG_J_OBJECT)
         return;
-    case SG_J_BOOL:
-        sg_json_bool(j, v->b);
-        return;
-    case SG_J_INT:
-        sg_json_i64(j, v->i);
-        return;
-    case SG_J_UINT:
-        sg_json_u64(j, v->u);
-        return;
-    case SG_J_STRING:
-        if (!sg_utf8_valid(v->s.p, v->s.n) || v->s.p[v->s.n] != '\0')
-            abort();
-        sg_json_text(j, v->s);
-        return;
-    case SG_J_ARRAY:
-    case SG_J_OBJECT:
-        sg_json_open(j, v->kind == SG_J_ARRAY ? '[' : '{');
-        for (const struct sg_jval *m = v->list.first; m; m = m->next) {
-            if (v->kind == SG_J_OBJECT)
-                sg_json_key(j, m->key.p);
-            write_tree(j, m);
-        }
-        sg_json_close(j, v->kind == SG_J_ARRAY ? ']' : '}');
-        return;
-    }
+    for (const struct sg_jval *m = v->list.first; m; m = m->next)
+        check_texts(m);
 }
 
 static void format(const struct sg_jval *v, struct sg_buf *out)
@@ -52,7 +28,7 @@ static void format(const struct sg_jval *v, struct sg_buf *out)
     struct sg_json j;
     sg_buf_init(out, MAX_MEMORY);
     sg_json_init(&j, out);
-    write_tree(&j, v);
+    sg_json_put(&j, v);
 }
 
 static void check_by_table(const struct sg_jval *v)
@@ -86,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
             abort();
         return 0;
     }
+    check_texts(v);
     check_by_table(v);
     sg_auto_buf once, twice;
     format(v, &once);
