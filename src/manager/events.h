@@ -22,7 +22,7 @@ struct sg_listener {
     char sandbox[SG_ID_LEN + 1]; /* "": all that `who` may see */
     uint64_t seen;               /* seq of the last one delivered */
     void (*wake)(struct sg_listener *l);
-    struct sg_listener *next, **link; /* events.c's own */
+    struct sg_listener *next, **link, **walk; /* events.c's own */
 };
 /* `after`: UINT64_MAX for new ones only. */
 void sg_events_listen(struct sg_manager *m, struct sg_listener *l, uint64_t after);

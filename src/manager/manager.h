@@ -92,6 +92,7 @@ int sg_manager_set_limits(struct sg_sandbox *s, const struct sg_who *who,
 int sg_manager_set_metadata(struct sg_sandbox *s, const struct sg_who *who, const struct sg_pair *v,
                             size_t n, sg_sandbox_cb *cb, void *arg, struct sg_err *err);
 
+/* All of the caller's own organisation. With none, `cb` comes before the call returns. */
 typedef void sg_count_cb(void *arg, unsigned count, const struct sg_err *err);
 int sg_manager_destroy_all(struct sg_manager *m, const struct sg_who *who, sg_count_cb *cb,
                            void *arg, struct sg_err *err);

@@ -72,7 +72,7 @@ struct sg_event_ring {
 enum { SG_GONE_KEPT = 4096 };
 struct sg_gone { /* where a sandbox was in the list, for cursors that name it */
     char id[SG_ID_LEN + 1];
-    uint64_t seq;
+    uint64_t seq, at_ns;
 };
 
 struct sg_manager {
@@ -87,6 +87,7 @@ struct sg_manager {
 
     struct sg_map sandboxes, orgs, keys, keys_by_hash;
     struct sg_sandbox *newest, *oldest; /* all of them, in the order in which they were made */
+    struct sg_sandbox *graves;          /* destroyed; their last answers are still to come */
     uint64_t sandbox_seq, charged;      /* charged: counted against max_sandboxes */
     struct sg_gone gone[SG_GONE_KEPT];
     size_t gone_at;

@@ -25,6 +25,7 @@ struct sg_org {
     /* in use right now, counting what is being created */
     uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes;
     uint64_t create_tokens_milli, tokens_at_ns; /* of creates_per_s */
+    struct sg_org *next_dead;                   /* the manager's own */
 };
 
 enum { SG_KEY_LEN = 44 }; /* "e2b_" + 40 hex */
@@ -39,6 +40,7 @@ struct sg_key {
     char **templates;                           /* owned, NULL-terminated; NULL: any */
     int64_t created_ms, expires_ms, revoked_ms; /* 0: never */
     uint64_t rate_per_s, tokens_milli, tokens_at_ns;
+    struct sg_key *next_dead; /* the manager's own */
 };
 
 /* Who is calling. `key` NULL: the machine's own administrator, over the unix socket. */

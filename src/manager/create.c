@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creating: rules and quota, then row → launcher → hello and row → answer.
+ *
+ * A create that fails leaves nothing: its cell is ended, its row removed, and only then is its
+ * caller told. Where fresh attempts were asked for, each starts with the same id and a row that
+ * says why the last one failed. The same steps make a fresh cell for a sandbox that died; such a
+ * one is known to somebody, so that it ends as "failed" and does not vanish. */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/str.h"
+#include "image/template.h"
+#include "manager/life.h"
+#include "tier/tier.h"
+
+#include "base/banned.h"
+
+enum {
+    RETRIES_MAX = 10,
+    PAIRS_MAX = 256,
+    NAME_BYTES_MAX = 256,
+    VALUE_BYTES_MAX = 32 << 10,
+    ALL_BYTES_MAX = 128 << 10,
+};
+#define TIME_MAX_MS 315360000000u /* ten years: sums of times do not overflow */
+#define HELLO_NS    15000000000u  /* until init must have answered */
+#define PAUSE_NS    50000000u     /* before a fresh attempt; doubles */
+
+/* ---- rules ---- */
+
+int sg_pairs_check(const char *what, const struct sg_pair *v, size_t n, bool is_env,
+                   struct sg_err *err)
+{
+    size_t all = 0;
+
+    if (n > PAIRS_MAX)
+        return sg_fail(err, SG_INVALID, "%s has more than %d members", what, PAIRS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        size_t name = strlen(v[i].name), value = strlen(v[i].value);
+        if (name == 0 || name > NAME_BYTES_MAX || (is_env && strchr(v[i].name, '=')))
+            return sg_fail(err, SG_INVALID, "%s: %s is no name", what, sg_quote(v[i].name).s);
+        if (value > VALUE_BYTES_MAX)
+            return sg_fail(err, SG_INVALID, "%s: the value of %s is over %d bytes", what,
+                           sg_quote(v[i].name).s, VALUE_BYTES_MAX);
+        all += name + value;
+    }
+    if (all > ALL_BYTES_MAX)
+        return sg_fail(err, SG_INVALID, "%s is over %d bytes", what, ALL_BYTES_MAX);
+    return 0;
+}
+
+int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err)
+{
+    if (*inout_ms == UINT64_MAX)
+        *inout_ms = m->o.default_timeout_ms;
+    if (m->o.max_timeout_ms && (*inout_ms == 0 || *inout_ms > m->o.max_timeout_ms))
+        return sg_fail(err, SG_INVALID, "timeoutMs must be 1 to %llu on this server",
+                       (unsigned long long)m->o.max_timeout_ms);
+    if (*inout_ms > TIME_MAX_MS)
+        return sg_fail(err, SG_INVALID, "timeoutMs must be at most ten years");
+    return 0;
+}
+
+static int check_template(const struct sg_who *who, const char *name, struct sg_err *err)
+{
+    char **permitted = who->key ? who->key->templates : NULL;
+
+    if (strcmp(name, "host") != 0 && sg_template_check_name(name, err) < 0)
+        return -1;
+    for (size_t i = 0; permitted; i++) {
+        if (!permitted[i])
+            return sg_fail(err, SG_DENIED, "this key may not use template %s", sg_quote(name).s);
+        if (strcmp(permitted[i], name) == 0)
+            break;
+    }
+    return 0;
+}
+
+/* What was asked for, with the defaults filled in. */
+struct plan {
+    const char *template;
+    struct sg_sandbox_limits limits;
+    uint64_t timeout_ms;
+};
+
+static int make_plan(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
+                     struct plan *ret, struct sg_err *err)
+{
+    struct plan p = { c->template ? c->template : m->o.default_template, c->limits, c->timeout_ms };
+
+    if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || check_template(who, p.template, err) < 0 ||
+        sg_quota_fits(m, &p.limits, err) < 0 || sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
+        sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
+        sg_pairs_check("env", c->env, c->env_n, true, err) < 0)
+        return -1;
+    if (c->idle_ms > TIME_MAX_MS)
+        return sg_fail(err, SG_INVALID, "idleTimeoutMs must be at most ten years");
+    if (c->retries > RETRIES_MAX)
+        return sg_fail(err, SG_INVALID, "retries must be 0 to %d", RETRIES_MAX);
+    if (sg_quota_admit(m, who->org, &p.limits, err) < 0)
+        return -1;
+    *ret = p;
+    return 0;
+}
+
+int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
+                      sg_sandbox_cb *cb, void *arg, struct sg_err *err)
+{
+    struct plan p;
+
+    if (!m->is_ready || m->is_ending)
+        return sg_fail(err, SG_UNAVAILABLE, "the service is %s",
+                       m->is_ending ? "ending" : "starting");
+    if (sg_map_find(&m->orgs, who->org->id.s) != who->org)
+        return sg_fail(err, SG_NOT_FOUND, "the organisation was removed");
+    if (make_plan(m, who, c, &p, err) < 0)
+        return sg_manager_denied(m, who, "sandbox.create", NULL, err);
+
+    struct sg_id id = sg_id_new('s');
+    struct sg_sandbox *s = sg_life_new(m, who->org, &id);
+    s->state = SBX_CREATING;
+    s->template = sg_strdup(p.template);
+    s->limits = p.limits;
+    s->timeout_ms = p.timeout_ms;
+    s->idle_ms = c->idle_ms;
+    s->on_expiry = c->on_expiry;
+    s->retries_left = c->retries;
+    s->created_ms = sg_manager_unix_ms();
+    sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);
+    sg_pairs_copy(&s->env, c->env, c->env_n);
+    sg_quota_charge(s);
+    sg_list_add(s);
+    sg_manager_audit(m, who, "sandbox.create", s, NULL);
+    sg_create_begin(s);
+    sg_life_wait(&s->life->waiting, cb, arg);
+    return 0;
+}
+
+/* ---- failure ---- */
+
+static void attempt(struct sg_sandbox *s);
+
+static void again(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    struct sg_life *life = SG_OWNER(t, struct sg_life, clock);
+    attempt(life->s);
+}
+
+static void row_gone(struct sg_sandbox *s)
+{
+    struct sg_err err = s->life->why, ignored;
+
+    (void)sg_life_failed(s,
+                         &ignored); /* a row "creating" that stays is removed at the next start */
+    sg_life_event(s, "sandbox.failed", err.msg);
+    sg_destroy_forget(s);
+    s->manager->metrics.errors[err.kind]++;
+    sg_life_answer(&s->life->waiting, NULL, &err);
+    sg_life_answer(&s->life->destroying, NULL, NULL);
+}
+
+static void row_removed(void *arg, const struct sg_err *err)
+{
+    sg_life_got(arg, err);
+}
+
+/* The cell could not be ended: the row stays, and the reconciler tries again. */
+static void leave_to_reconciler(struct sg_sandbox *s)
+{
+    struct sg_err err = s->life->why;
+
+    s->life->is_ending = true;
+    sg_life_must(s, EV_DESTROY);
+    sg_row_put(s, SBX_STOPPING, SG_STORE_NORMAL, NULL, NULL);
+    sg_life_end(s, &err);
+}
+
+static void nothing_left(struct sg_sandbox *s)
+{
+    struct sg_life *life = s->life;
+    struct sg_loop *l = s->manager->loop;
+    struct sg_err stuck;
+    bool is_stuck = sg_life_failed(s, &stuck);
+
+    if (!is_stuck && sg_death_retry(s, &life->why)) {
+        life->clock.fire = again;
+        sg_timer_set(l, &life->clock,
+                     sg_loop_now(l) + ((uint64_t)PAUSE_NS << (s->retries_used - 1)));
+    } else if (life->is_known) {
+        sg_life_cause(s, life->why.msg);
+        sg_life_must(s, EV_FAIL);
+        sg_death_failed(s);
+    } else if (is_stuck) {
+        leave_to_reconciler(s);
+    } else {
+        sg_life_expect(s, 1, row_gone);
+        sg_store_remove_sandbox(s->manager->store, s->id.s, sg_note_done,
+                                sg_note_new(s->manager, row_removed, s));
+    }
+}
+
+static void attempt_failed(struct sg_sandbox *s, const struct sg_err *err)
+{
+    s->life->why = *err;
+    sg_timer_stop(s->manager->loop, &s->life->clock);
+    sg_cell_end(s, nothing_left);
+}
+
+/* ---- steps ---- */
+
+static void hello_late(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    struct sg_life *life = SG_OWNER(t, struct sg_life, clock);
+
+    if (life->err.kind == SG_OK)
+        (void)sg_fail(&life->err, SG_TIMEOUT, "the new sandbox did not answer");
+    sg_cell_cut(life->s);
+}
+
+static void running(struct sg_sandbox *s)
+{
+    struct sg_manager *m = s->manager;
+    struct sg_life *life = s->life;
+    bool is_first = !life->is_known;
+
+    life->is_known = true;
+    sg_life_must(s, EV_READY);
+    m->metrics.creates++;
+    m->metrics.creates_parked += s->was_parked;
+    sg_histogram_add(&m->metrics.create, sg_loop_now(m->loop) - life->began_ns);
+    sg_sandbox_event(s, is_first ? "sandbox.created" : "sandbox.recreated", NULL);
+    sg_usage_created(s);
+    sg_life_end(s, NULL);
+}
+
+static void answered(struct sg_sandbox *s)
+{
+    struct sg_err err;
+
+    sg_timer_stop(s->manager->loop, &s->life->clock);
+    if (sg_life_failed(s, &err)) {
+        attempt_failed(s, &err);
+    } else if (s->life->has_died) {
+        (void)sg_fail(&err, SG_UNAVAILABLE, "the new sandbox ended: %s", s->life->death_cause);
+        attempt_failed(s, &err);
+    } else {
+        running(s);
+    }
+}
+
+/* Hello and the row do not wait for each other: either may fail, and then both are undone. */
+static void cell_made(struct sg_sandbox *s)
+{
+    struct sg_loop *l = s->manager->loop;
+    struct sg_err err;
+
+    if (sg_life_failed(s, &err)) {
+        attempt_failed(s, &err);
+        return;
+    }
+    s->started_ms = sg_manager_unix_ms();
+    if (s->expires_ms == 0)
+        sg_expiry_renew(s);
+    sg_life_expect(s, 2, answered);
+    s->life->clock.fire = hello_late;
+    sg_timer_set(l, &s->life->clock, sg_loop_now(l) + HELLO_NS);
+    sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
+    if (sg_cell_hello(s, true, &err) < 0)
+        sg_life_got(s, &err);
+}
+
+static void launcher_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_sandbox *s = arg;
+    struct sg_err own = { 0 };
+
+    if (p && sg_cell_connect(s, p, &own) < 0)
+        err = &own;
+    sg_life_got(s, err);
+}
+
+static void row_written(struct sg_sandbox *s)
+{
+    struct sg_tier_limits limits = sg_cell_limits(&s->limits);
+    struct sg_err err;
+
+    if (sg_life_failed(s, &err)) {
+        (void)sg_wrap(&err, "record the new sandbox");
+        attempt_failed(s, &err);
+        return;
+    }
+    sg_life_expect(s, 1, cell_made);
+    sg_tier_create(s->manager->tier, s->id.s, s->template, &limits, launcher_answered, s);
+}
+
+static void attempt(struct sg_sandbox *s)
+{
+    sg_life_expect(s, 1, row_written);
+    sg_life_put_row(s, SBX_CREATING, SG_STORE_NORMAL);
+}
+
+void sg_create_begin(struct sg_sandbox *s)
+{
+    sg_life_begin(s, OP_CREATE);
+    attempt(s);
+}

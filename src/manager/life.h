@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox's life: one operation at a time, in steps, each of which waits for its answers.
+ *
+ * V1. At most one operation is under way (`op`). What may join it joins; what ends the sandbox
+ *     (destroy, its own death, expiry) waits for it; all else is refused.
+ * V2. A step asks (the store, the launcher, init), says with sg_life_expect() for how many answers
+ *     it waits and what comes then; sg_life_got() counts them and keeps the first error.
+ * V3. sg_life_end() ends the operation: it answers who waits, then begins what has waited.
+ * V4. The row's state may be ahead of the memory's (a create is "running" in the store before it is
+ *     told); other writes of the row repeat `row_state`, so none of them sets it back. */
+#pragma once
+
+#include "manager/manager_internal.h"
+#include "store/store.h"
+
+enum sg_op {
+    OP_NONE,
+    OP_CREATE, /* and fresh attempts */
+    OP_ADOPT,
+    OP_PAUSE,
+    OP_RESUME,
+    OP_STOP,
+    OP_START,
+    OP_LIMIT,
+    OP_DEATH,
+    OP_DESTROY,
+    OP_COUNT,
+};
+
+struct sg_waiter {
+    struct sg_waiter *next;
+    sg_sandbox_cb *cb;
+    void *arg;
+};
+struct sg_waiters {
+    struct sg_waiter *head, **tail;
+};
+
+struct sg_life {
+    struct sg_sandbox *s;
+    enum sg_op op;
+    unsigned open; /* answers that the step waits for */
+    void (*next)(struct sg_sandbox *s);
+    struct sg_err err;                     /* the first of the step; SG_OK: none */
+    struct sg_waiters waiting, destroying; /* for `op`; for the end */
+    struct sg_waiters soon;                /* nothing was to be done: told at the end of the pass */
+    struct sg_later tell;
+    unsigned refs;                /* answers that will come with a pointer to it */
+    struct sg_timer clock, grace; /* of the step; for the launcher's word on a death */
+    struct sg_later bury;
+    uint64_t began_ns, settled_ns;
+    enum sg_state row_state;
+    bool is_known;  /* somebody was told of it: never dropped silently */
+    bool wants_end; /* somebody asked for its end, which waits for `op` */
+    bool is_ending; /* on the way to its end, not to "stopped" */
+    bool is_gone;   /* out of the maps; waits for its last answers */
+
+    /* the cell */
+    int peer_fd; /* borrowed from the peer, for shutdown(2) only; -1: lost, or none */
+    bool has_cell, is_cell_ending, awaits_loss;
+    void (*after_cell)(struct sg_sandbox *s); /* when it is gone */
+    struct sg_err why;                        /* an attempt to make it failed */
+    bool has_died;
+    enum sg_state_event death;
+    char death_cause[200];
+    bool has_expired;
+    enum sg_state_event expiry;
+
+    /* what is counted against the organisation */
+    bool is_counted;
+    struct sg_sandbox_limits charged;
+    struct sg_sandbox_limits wanted; /* by OP_LIMIT */
+
+    uint64_t usage_at_ns, usage_cpu_ns, oom_kills; /* as of the last look */
+    bool is_usage_asked;
+    struct sg_health *checks;
+    struct sg_oom_question *oom_questions;
+};
+
+/* ---- life.c ---- */
+
+struct sg_sandbox *sg_life_new(struct sg_manager *m, struct sg_org *org, const struct sg_id *id);
+void sg_life_free(struct sg_sandbox *s); /* frees at once */
+void sg_life_bury(struct sg_sandbox *s); /* frees when its last answer is in */
+void sg_life_hold(struct sg_sandbox *s);
+void sg_life_drop(struct sg_sandbox *s);
+
+void sg_life_wait(struct sg_waiters *w, sg_sandbox_cb *cb, void *arg); /* cb NULL: nobody */
+void sg_life_answer(struct sg_waiters *w, struct sg_sandbox *s, const struct sg_err *err);
+void sg_life_soon(struct sg_sandbox *s, sg_sandbox_cb *cb, void *arg); /* it is so already */
+
+void sg_life_begin(struct sg_sandbox *s, enum sg_op op);
+void sg_life_expect(struct sg_sandbox *s, unsigned n, void (*next)(struct sg_sandbox *s));
+void sg_life_got(struct sg_sandbox *s, const struct sg_err *err);    /* err NULL: well */
+bool sg_life_failed(const struct sg_sandbox *s, struct sg_err *ret); /* the step that ended */
+void sg_life_end(struct sg_sandbox *s, const struct sg_err *err);
+void sg_life_settle(struct sg_sandbox *s); /* begins what has waited, unless something is on */
+
+/* Changes state and what hangs on it (timers). */
+int sg_life_apply(struct sg_sandbox *s, enum sg_state_event e, struct sg_err *err);
+void sg_life_must(struct sg_sandbox *s, enum sg_state_event e); /* where the matrix has a way */
+void sg_life_cause(struct sg_sandbox *s, const char *cause);
+
+/* Writes the row as it is, then calls back. */
+void sg_life_save(struct sg_sandbox *s, sg_sandbox_cb *cb, void *arg);
+/* An event whose data is {"cause": cause}. */
+void sg_life_event(struct sg_sandbox *s, const char *type, const char *cause);
+
+/* For one answer of the step: writes the row, with `state`. */
+void sg_life_put_row(struct sg_sandbox *s, enum sg_state state, enum sg_store_mode mode);
+/* As sg_tier_answer, with the sandbox as `arg`: one answer of the step. */
+void sg_life_tier_answer(void *arg, struct sg_packet *p, const struct sg_err *err);
+
+/* ---- row.c ---- */
+
+void sg_row_put(struct sg_sandbox *s, enum sg_state state, enum sg_store_mode mode,
+                sg_store_done *done, void *arg);
+/* The row as it is now; nobody waits. */
+void sg_row_touch(struct sg_sandbox *s);
+/* A sandbox from its row, in no list; NULL: the row makes no sense. */
+struct sg_sandbox *sg_row_load(struct sg_manager *m, const struct sg_sandbox_row *r,
+                               struct sg_err *err);
+void sg_pairs_copy(struct sg_pairs *to, const struct sg_pair *v, size_t n);
+void sg_pairs_done(struct sg_pairs *p);
+
+/* ---- list.c ---- */
+
+void sg_list_add(struct sg_sandbox *s); /* as the newest */
+void sg_list_remove(struct sg_sandbox *s);
+const struct sg_gone *sg_list_gone(const struct sg_manager *m, const char *id); /* or NULL */
+
+/* ---- create.c ---- */
+
+void sg_create_begin(struct sg_sandbox *s); /* of a new one, or of a fresh attempt */
+/* UINT64_MAX becomes the default. */
+int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err);
+int sg_pairs_check(const char *what, const struct sg_pair *v, size_t n, bool is_env,
+                   struct sg_err *err);
+
+/* ---- cell.c ---- */
+
+/* Takes the connection out of the answer to L_CREATE or L_ADOPT. */
+int sg_cell_connect(struct sg_sandbox *s, struct sg_packet *p, struct sg_err *err);
+/* Asks HELLO: one answer of the step, where `is_awaited`. */
+int sg_cell_hello(struct sg_sandbox *s, bool is_awaited, struct sg_err *err);
+/* Ends the cell, if there is one, and everything that hung on it, then `next`. */
+void sg_cell_end(struct sg_sandbox *s, void (*next)(struct sg_sandbox *s));
+void sg_cell_cut(struct sg_sandbox *s); /* ends the connection: open questions are answered */
+struct sg_tier_limits sg_cell_limits(const struct sg_sandbox_limits *l);
+
+/* ---- lifecycle.c ---- */
+
+void sg_pause_begin(struct sg_sandbox *s);
+void sg_stop_begin(struct sg_sandbox *s);
+
+/* ---- death.c ---- */
+
+/* The launcher or the connection says so. */
+void sg_death_report(struct sg_sandbox *s, enum sg_state_event e, const char *cause);
+void sg_death_begin(struct sg_sandbox *s);
+void sg_death_launcher(void *arg, const struct sg_msg_l_ended *e);
+/* A create that could not be: a fresh attempt where one is left. False: no more. */
+bool sg_death_retry(struct sg_sandbox *s, const struct sg_err *why);
+void sg_death_failed(struct sg_sandbox *s); /* the cell is gone: the row says so */
+
+/* ---- destroy.c ---- */
+
+void sg_destroy_begin(struct sg_sandbox *s);
+/* The row is gone: out of every list and count. `with`: whom to answer what. */
+void sg_destroy_forget(struct sg_sandbox *s);
+
+/* ---- expiry.c ---- */
+
+void sg_expiry_update(struct sg_sandbox *s); /* after a change of state or of times */
+void sg_expiry_stop(struct sg_sandbox *s);
+void sg_expiry_renew(struct sg_sandbox *s); /* the lifetime starts anew */
+void sg_expiry_act(struct sg_sandbox *s);
+
+/* ---- quota.c ---- */
+
+int sg_quota_fits(const struct sg_manager *m, struct sg_sandbox_limits *l, struct sg_err *err);
+int sg_quota_admit(struct sg_manager *m, struct sg_org *org, const struct sg_sandbox_limits *l,
+                   struct sg_err *err);
+void sg_quota_charge(struct sg_sandbox *s); /* without question: what lives already */
+int sg_quota_change(struct sg_sandbox *s, const struct sg_sandbox_limits *to, struct sg_err *err);
+void sg_quota_reduce(struct sg_sandbox *s);  /* it uses nothing any more, but is there */
+void sg_quota_release(struct sg_sandbox *s); /* all of it, once */
+/* A token bucket of one second. */
+bool sg_quota_take(uint64_t *tokens_milli, uint64_t *at_ns, uint64_t per_s, uint64_t now_ns);
+
+/* ---- usage.c ---- */
+
+void sg_usage_start(struct sg_manager *m);
+void sg_usage_created(struct sg_sandbox *s);
+/* A fresh cell counts from zero; of an adopted one it is not known how far it was counted. */
+void sg_usage_reset(struct sg_sandbox *s, bool is_adopted);
+/* Asks for the last numbers; to be followed by the destroy. */
+void sg_usage_last(struct sg_sandbox *s);
+void sg_usage_forget(struct sg_sandbox *s);
+
+/* ---- health.c ---- */
+
+void sg_health_forget(struct sg_sandbox *s);
+
+/* ---- cells.c: which cells the launcher has ---- */
+
+struct sg_cells {
+    struct sg_map ids; /* owned texts */
+};
+typedef void sg_cells_cb(struct sg_manager *m, struct sg_cells *c, const struct sg_err *err);
+void sg_cells_list(struct sg_manager *m, sg_cells_cb *cb); /* `c` ends with the call */
+
+/* ---- recover.c, reconcile.c ---- */
+
+int sg_recover_load(struct sg_manager *m, struct sg_err *err);
+void sg_recover_start(struct sg_manager *m);
+void sg_recover_free(struct sg_manager *m);
+void sg_reconcile_start(struct sg_manager *m);
+void sg_reconcile_free(struct sg_manager *m);
+
+/* ---- tenant.c, org.c, key.c ---- */
+
+int sg_tenant_load(struct sg_manager *m, struct sg_err *err);
+void sg_tenant_free(struct sg_manager *m);
+int sg_org_load(struct sg_manager *m, struct sg_err *err); /* makes the default one, if need be */
+void sg_org_free(struct sg_org *o);
+int sg_key_load(struct sg_manager *m, struct sg_err *err);
+void sg_key_free(struct sg_key *k);
+void sg_key_forget_all(struct sg_manager *m, const struct sg_org *o); /* of a removed one */
+int sg_key_hash(const char *key, size_t n, char ret[65], struct sg_err *err);
+bool sg_tenant_name_is_fine(const char *name);
+enum { SG_RATE_MAX = 1000000000 }; /* per second */
+
+/* ---- events.c ---- */
+
+int sg_events_load(struct sg_manager *m, struct sg_err *err);
+void sg_events_free(struct sg_manager *m);

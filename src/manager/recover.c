@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After a restart: rows from the store, cells from the launcher, and what follows from both.
+ *
+ * R1. A row that was acknowledged and has a cell is adopted: a new connection, then its execs.
+ * R2. A row in transit is finished: pausing is frozen, resuming thawed, stopping stopped or
+ *     destroyed; creating that nobody was told of is destroyed.
+ * R3. A row without a cell has died. A cell without a row is destroyed.
+ * R4. A paused sandbox's init is frozen: its hello and its execs are asked for, but not waited for.
+ * The service is ready when every adoption is over, whichever way. */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "manager/life.h"
+#include "tier/tier.h"
+
+#include "base/banned.h"
+
+#define ANSWER_NS 15000000000u
+#define LOST      "its cell is gone: the machine or the service was restarted"
+
+struct sg_recovery {
+    unsigned left; /* adoptions and ends under way */
+};
+
+/* ---- rows ---- */
+
+struct rows {
+    struct sg_manager *m;
+    struct sg_sandbox **v;
+    size_t n, cap;
+};
+
+static bool load_one(void *arg, const struct sg_sandbox_row *r)
+{
+    struct rows *rows = arg;
+    struct sg_err err = { 0 };
+    struct sg_sandbox *s = sg_row_load(rows->m, r, &err);
+
+    if (!s) { /* its cell, if any, is then one without a row */
+        sg_log(SG_LOG_ERROR, "row of a sandbox is dropped", SG_KV("error", err.msg));
+        sg_store_remove_sandbox(rows->m->store, r->id, NULL, NULL);
+        return true;
+    }
+    if (rows->n == rows->cap) {
+        rows->cap = rows->cap ? 2 * rows->cap : 64;
+        struct sg_sandbox **grown = sg_alloc(rows->cap * sizeof(struct sg_sandbox *));
+        if (rows->n)
+            memcpy(grown, rows->v, rows->n * sizeof(struct sg_sandbox *));
+        free(rows->v);
+        rows->v = grown;
+    }
+    rows->v[rows->n++] = s;
+    return true;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct sg_sandbox *x = *(struct sg_sandbox *const *)a,
+                            *y = *(struct sg_sandbox *const *)b;
+
+    if (x->created_ms != y->created_ms)
+        return x->created_ms < y->created_ms ? -1 : 1;
+    return strcmp(x->id.s, y->id.s);
+}
+
+int sg_recover_load(struct sg_manager *m, struct sg_err *err)
+{
+    struct rows rows = { .m = m };
+    int r = sg_store_each_sandbox(m->store, load_one, &rows, err);
+
+    if (rows.n)
+        qsort(rows.v, rows.n, sizeof(struct sg_sandbox *), by_age);
+    for (size_t i = 0; i < rows.n; i++) {
+        struct sg_sandbox *s = rows.v[i];
+        s->life->is_known |= s->state != SBX_CREATING;
+        sg_quota_charge(s);
+        if (s->state == SBX_FAILED)
+            sg_quota_reduce(s);
+        sg_list_add(s);
+    }
+    free(rows.v);
+    return r < 0 ? sg_wrap(err, "load the sandboxes") : 0;
+}
+
+/* ---- the end of it ---- */
+
+static void finish(struct sg_manager *m)
+{
+    m->counting.stale_journals = sg_journal_sweep(m);
+    m->counting.at_ms = sg_manager_unix_ms();
+    m->report = m->counting;
+    sg_recover_free(m);
+    m->is_ready = true;
+    for (struct sg_sandbox *s = m->oldest; s; s = s->newer)
+        sg_expiry_update(s);
+    sg_usage_start(m);
+    sg_reconcile_start(m);
+    m->ready(m->ready_arg, NULL);
+}
+
+static void one_less(struct sg_manager *m)
+{
+    if (m->recovery && --m->recovery->left == 0)
+        finish(m);
+}
+
+static void one_done(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    struct sg_manager *m = arg;
+
+    (void)s;
+    (void)err; /* recorded as its cause */
+    if (!m->is_ending)
+        one_less(m);
+}
+
+static void orphan_gone(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_manager *m = arg;
+
+    (void)p;
+    if (err && !m->is_ending)
+        sg_log(SG_LOG_ERROR, "cell without a row could not be destroyed", SG_KV("error", err->msg));
+    if (!m->is_ending)
+        one_less(m);
+}
+
+/* ---- adopting one ---- */
+
+static void adoption_over(struct sg_sandbox *s)
+{
+    bool was_stopping = s->state == SBX_STOPPING;
+
+    if (was_stopping)
+        sg_life_must(s, EV_FAIL); /* as if it ran; then it is stopped again */
+    sg_life_end(s, NULL);
+    if (was_stopping && s->life->op == OP_NONE && s->state == SBX_RUNNING)
+        sg_stop_begin(s);
+}
+
+static void adoption_failed(struct sg_sandbox *s, const struct sg_err *err)
+{
+    s->manager->counting.lost++;
+    sg_death_report(s, EV_CRASH, err->msg); /* begins when the operation has ended */
+    sg_life_end(s, err);
+}
+
+static void execs_back(struct sg_sandbox *s)
+{
+    struct sg_err err = { 0 };
+
+    sg_timer_stop(s->manager->loop, &s->life->clock);
+    if (!sg_life_failed(s, &err) && s->life->peer_fd >= 0) {
+        adoption_over(s);
+        return;
+    }
+    if (err.kind == SG_OK)
+        (void)sg_fail(&err, SG_UNAVAILABLE, "its control connection ended");
+    adoption_failed(s, &err);
+}
+
+static void recovered(struct sg_sandbox *s, void *arg)
+{
+    if (arg) /* somebody waits */
+        sg_life_got(s, NULL);
+    else
+        sg_life_drop(s);
+}
+
+static void greeted(struct sg_sandbox *s)
+{
+    struct sg_err err;
+
+    if (sg_life_failed(s, &err)) {
+        sg_timer_stop(s->manager->loop, &s->life->clock);
+        adoption_failed(s, &err);
+        return;
+    }
+    sg_life_expect(s, 1, execs_back);
+    sg_exec_recover(s, recovered, s);
+}
+
+static void answer_late(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    sg_cell_cut(SG_OWNER(t, struct sg_life, clock)->s);
+}
+
+static void greet_running(struct sg_sandbox *s)
+{
+    struct sg_loop *l = s->manager->loop;
+    struct sg_err err = { 0 };
+
+    s->life->clock.fire = answer_late;
+    sg_timer_set(l, &s->life->clock, sg_loop_now(l) + ANSWER_NS);
+    sg_life_expect(s, 1, greeted);
+    if (sg_cell_hello(s, true, &err) < 0)
+        sg_life_got(s, &err);
+}
+
+static void greet_paused(struct sg_sandbox *s)
+{
+    struct sg_err err = { 0 };
+
+    if (sg_cell_hello(s, false, &err) < 0) {
+        adoption_failed(s, &err);
+        return;
+    }
+    sg_life_hold(s);
+    sg_exec_recover(s, recovered, NULL);
+    adoption_over(s);
+}
+
+static void connected(struct sg_sandbox *s)
+{
+    struct sg_err err;
+
+    if (sg_life_failed(s, &err))
+        adoption_failed(s, &err);
+    else if (s->state == SBX_PAUSED)
+        greet_paused(s);
+    else
+        greet_running(s);
+}
+
+static void cell_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_sandbox *s = arg;
+    struct sg_err own = { 0 };
+
+    if (p && sg_cell_connect(s, p, &own) < 0)
+        err = &own;
+    sg_life_got(s, err);
+}
+
+static void adopt(struct sg_sandbox *s)
+{
+    sg_life_expect(s, 1, connected);
+    sg_tier_adopt(s->manager->tier, s->id.s, cell_answered, s);
+}
+
+/* The freezer's part of a row in transit is done: it is what it was on its way to. A freeze that
+ * did not work leaves it running. */
+static void freezer_done(struct sg_sandbox *s)
+{
+    struct sg_err err;
+    bool has_failed = sg_life_failed(s, &err);
+
+    if (s->state == SBX_PAUSING)
+        sg_life_must(s, has_failed ? EV_FAIL : EV_PAUSED);
+    else
+        sg_life_must(s, has_failed ? EV_FAIL : EV_RESUMED);
+    sg_row_put(s, s->state, s->state == SBX_PAUSED ? SG_STORE_FULL : SG_STORE_NORMAL, NULL, NULL);
+    adopt(s);
+}
+
+static void adopt_begin(struct sg_sandbox *s)
+{
+    struct sg_tier *t = s->manager->tier;
+
+    sg_life_begin(s, OP_ADOPT);
+    s->life->has_cell = true;
+    if (s->state != SBX_PAUSING && s->state != SBX_RESUMING) {
+        adopt(s);
+        return;
+    }
+    sg_life_expect(s, 1, freezer_done);
+    if (s->state == SBX_PAUSING)
+        sg_tier_freeze(t, s->id.s, sg_life_tier_answer, s);
+    else
+        sg_tier_thaw(t, s->id.s, sg_life_tier_answer, s);
+}
+
+/* ---- deciding ---- */
+
+static void nothing(struct sg_sandbox *s, void *arg)
+{
+    (void)s;
+    (void)arg;
+}
+
+static void destroy_orphan(struct sg_manager *m, const char *id)
+{
+    m->counting.orphans++;
+    m->recovery->left++;
+    sg_tier_destroy(m->tier, id, orphan_gone, m);
+}
+
+static void decide(struct sg_sandbox *s, bool has_cell)
+{
+    struct sg_manager *m = s->manager;
+    bool is_unknown = s->state == SBX_CREATING && !s->life->is_known;
+
+    if (is_unknown || s->life->is_ending) {
+        m->recovery->left++;
+        sg_life_wait(&s->life->destroying, one_done, m);
+        sg_destroy_begin(s);
+    } else if (s->state == SBX_FAILED) {
+        sg_exec_recover(s, nothing, NULL);
+        if (has_cell)
+            destroy_orphan(m, s->id.s);
+    } else if (s->state == SBX_CREATING) { /* a fresh attempt was under way */
+        sg_exec_recover(s, nothing, NULL);
+        sg_create_begin(s);
+    } else if (has_cell) {
+        m->recovery->left++;
+        sg_life_wait(&s->life->waiting, one_done, m);
+        adopt_begin(s);
+    } else {
+        m->counting.lost++;
+        sg_exec_recover(s, nothing, NULL);
+        s->life->has_cell = true; /* it had one */
+        sg_death_report(s, EV_CRASH, LOST);
+    }
+}
+
+static void listed(struct sg_manager *m, struct sg_cells *c, const struct sg_err *err)
+{
+    size_t cursor = 0;
+
+    if (err) {
+        if (!m->is_ending)
+            m->ready(m->ready_arg, err);
+        return;
+    }
+    m->recovery->left = 1;
+    m->counting.cells = (unsigned)c->ids.n;
+    m->counting.rows = (unsigned)m->sandboxes.n;
+    for (struct sg_sandbox *s = m->oldest, *next; s; s = next) {
+        next = s->newer;
+        decide(s, sg_map_find(&c->ids, s->id.s) != NULL);
+    }
+    for (const char *id; (id = sg_map_next(&c->ids, &cursor));) {
+        if (!sg_map_find(&m->sandboxes, id))
+            destroy_orphan(m, id);
+    }
+    one_less(m);
+}
+
+static void welcomed(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_manager *m = arg;
+
+    (void)p;
+    if (!err)
+        sg_cells_list(m, listed);
+    else if (!m->is_ending)
+        m->ready(m->ready_arg, err);
+}
+
+void sg_recover_start(struct sg_manager *m)
+{
+    m->recovery = sg_new(struct sg_recovery);
+    sg_tier_hello(m->tier, m->epoch, welcomed, m);
+}
+
+void sg_recover_free(struct sg_manager *m)
+{
+    free(m->recovery);
+    m->recovery = NULL;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox as a row of the store, and back. What a restart cannot learn from the launcher is in
+ * `spec`, as JSON; a member that an older version did not write keeps its default. */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/jsonr.h"
+#include "manager/life.h"
+
+#include "base/banned.h"
+
+enum { SPEC_MAX = 1 << 20 };
+
+/* ---- pairs ---- */
+
+void sg_pairs_copy(struct sg_pairs *to, const struct sg_pair *v, size_t n)
+{
+    to->v = n ? sg_alloc(n * sizeof *to->v) : NULL;
+    to->n = n;
+    for (size_t i = 0; i < n; i++)
+        to->v[i] = (struct sg_pair) { sg_strdup(v[i].name), sg_strdup(v[i].value) };
+}
+
+void sg_pairs_done(struct sg_pairs *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        free(p->v[i].name);
+        free(p->v[i].value);
+    }
+    free(p->v);
+    *p = (struct sg_pairs) { 0 };
+}
+
+static void write_pairs(struct sg_json *j, const char *key, const struct sg_pairs *p)
+{
+    sg_json_key(j, key);
+    sg_json_open(j, '{');
+    for (size_t i = 0; i < p->n; i++) {
+        sg_json_key(j, p->v[i].name);
+        sg_json_str(j, p->v[i].value);
+    }
+    sg_json_close(j, '}');
+}
+
+static void read_pairs(const struct sg_jval *v, struct sg_pairs *to)
+{
+    if (!v || v->kind != SG_J_OBJECT || v->list.n == 0)
+        return;
+    to->v = sg_alloc(v->list.n * sizeof *to->v);
+    for (const struct sg_jval *one = v->list.first; one; one = one->next) {
+        if (one->kind == SG_J_STRING)
+            to->v[to->n++] = (struct sg_pair) { sg_strdup(one->key.p), sg_strdup(one->s.p) };
+    }
+}
+
+/* ---- out ---- */
+
+static void write_number(struct sg_json *j, const char *key, uint64_t v)
+{
+    sg_json_key(j, key);
+    sg_json_u64(j, v);
+}
+
+static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
+{
+    struct sg_json j;
+
+    sg_json_init(&j, out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "limits");
+    sg_json_open(&j, '{');
+    write_number(&j, "memoryBytes", s->limits.mem_bytes);
+    write_number(&j, "cpuMilli", s->limits.cpu_milli);
+    write_number(&j, "pids", s->limits.pids);
+    write_number(&j, "diskBytes", s->limits.disk_bytes);
+    sg_json_close(&j, '}');
+    write_number(&j, "timeoutMs", s->timeout_ms);
+    write_number(&j, "idleMs", s->idle_ms);
+    sg_json_key(&j, "pausesAtExpiry");
+    sg_json_bool(&j, s->on_expiry == SG_EXPIRY_PAUSE);
+    write_number(&j, "retriesLeft", s->retries_left);
+    write_number(&j, "retriesUsed", s->retries_used);
+    sg_json_key(&j, "isKnown");
+    sg_json_bool(&j, s->life->is_known);
+    sg_json_key(&j, "isEnding");
+    sg_json_bool(&j, s->life->is_ending);
+    write_pairs(&j, "metadata", &s->metadata);
+    write_pairs(&j, "env", &s->env);
+    sg_json_close(&j, '}');
+}
+
+void sg_row_put(struct sg_sandbox *s, enum sg_state state, enum sg_store_mode mode,
+                sg_store_done *done, void *arg)
+{
+    sg_auto_buf spec;
+
+    sg_buf_init(&spec, SPEC_MAX);
+    write_spec(s, &spec);
+    s->life->row_state = state;
+    struct sg_sandbox_row row = {
+        .id = s->id.s,
+        .org = s->org->id.s,
+        .template = s->template,
+        .state = sg_state_name(state),
+        .cause = s->cause,
+        .spec = sg_buf_cstr(&spec),
+        .created_ms = s->created_ms,
+        .started_ms = s->started_ms,
+        .expires_ms = s->expires_ms,
+        .updated_ms = sg_manager_unix_ms(),
+    };
+    sg_store_put_sandbox(s->manager->store, &row, mode, done, arg);
+}
+
+void sg_row_touch(struct sg_sandbox *s)
+{
+    sg_row_put(s, s->life->row_state, SG_STORE_NORMAL, NULL, NULL);
+}
+
+/* ---- in ---- */
+
+struct spec {
+    const struct sg_jval *limits, *metadata, *env;
+    uint64_t timeout_ms, idle_ms, retries_left, retries_used;
+    bool pauses, is_known, is_ending;
+};
+
+static const struct sg_jfield spec_fields[] = {
+    { "limits", SG_JT_OBJECT, offsetof(struct spec, limits), 0, 0, false },
+    { "timeoutMs", SG_JT_U64, offsetof(struct spec, timeout_ms), 0, UINT64_MAX, false },
+    { "idleMs", SG_JT_U64, offsetof(struct spec, idle_ms), 0, UINT64_MAX, false },
+    { "pausesAtExpiry", SG_JT_BOOL, offsetof(struct spec, pauses), 0, 0, false },
+    { "retriesLeft", SG_JT_U64, offsetof(struct spec, retries_left), 0, UINT32_MAX, false },
+    { "retriesUsed", SG_JT_U64, offsetof(struct spec, retries_used), 0, UINT32_MAX, false },
+    { "isKnown", SG_JT_BOOL, offsetof(struct spec, is_known), 0, 0, false },
+    { "isEnding", SG_JT_BOOL, offsetof(struct spec, is_ending), 0, 0, false },
+    { "metadata", SG_JT_OBJECT, offsetof(struct spec, metadata), 0, 0, false },
+    { "env", SG_JT_OBJECT, offsetof(struct spec, env), 0, 0, false },
+};
+#define LIMIT(key, field)                                                                          \
+    {                                                                                              \
+        key, SG_JT_U64, offsetof(struct sg_sandbox_limits, field), 0, UINT64_MAX, false            \
+    }
+static const struct sg_jfield limit_fields[] = {
+    LIMIT("memoryBytes", mem_bytes),
+    LIMIT("cpuMilli", cpu_milli),
+    LIMIT("pids", pids),
+    LIMIT("diskBytes", disk_bytes),
+};
+
+static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
+{
+    sg_auto_arena a;
+    const struct sg_jval *v;
+    struct spec spec = { 0 };
+
+    sg_arena_init(&a, (size_t)4 * SPEC_MAX);
+    if (sg_json_parse(sg_str_of(text), &a, &v, err) < 0 ||
+        sg_json_read(v, spec_fields, SG_COUNT(spec_fields), &spec, err) < 0)
+        return -1;
+    if (spec.limits &&
+        sg_json_read(spec.limits, limit_fields, SG_COUNT(limit_fields), &s->limits, err) < 0)
+        return -1;
+    s->timeout_ms = spec.timeout_ms;
+    s->idle_ms = spec.idle_ms;
+    s->on_expiry = spec.pauses ? SG_EXPIRY_PAUSE : SG_EXPIRY_KILL;
+    s->retries_left = (unsigned)spec.retries_left;
+    s->retries_used = (unsigned)spec.retries_used;
+    s->life->is_known = spec.is_known;
+    s->life->is_ending = spec.is_ending;
+    read_pairs(spec.metadata, &s->metadata);
+    read_pairs(spec.env, &s->env);
+    return 0;
+}
+
+struct sg_sandbox *sg_row_load(struct sg_manager *m, const struct sg_sandbox_row *r,
+                               struct sg_err *err)
+{
+    struct sg_org *org = sg_map_find(&m->orgs, r->org);
+    enum sg_state state;
+    struct sg_id id;
+
+    if (!sg_id_is_valid(r->id, 's') || sg_state_parse(r->state, &state) < 0 || !org) {
+        (void)sg_fail(err, SG_INVALID, "row %s makes no sense", sg_quote(r->id).s);
+        return NULL;
+    }
+    memcpy(id.s, r->id, sizeof id.s);
+    struct sg_sandbox *s = sg_life_new(m, org, &id);
+    s->state = state;
+    s->life->row_state = state;
+    s->template = sg_strdup(r->template);
+    sg_life_cause(s, r->cause ? r->cause : "");
+    s->created_ms = r->created_ms;
+    s->started_ms = r->started_ms;
+    s->expires_ms = r->expires_ms;
+    if (read_spec(s, r->spec ? r->spec : "{}", err) < 0) {
+        (void)sg_wrap(err, "spec of %s", s->id.s);
+        sg_life_free(s);
+        return NULL;
+    }
+    return s;
+}
