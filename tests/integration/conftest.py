@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For the tests of the service: one that they share, and callers of it.
+
+  service   shared by all tests of a run that break nothing of it
+  tenant    a client with all scopes, of an organisation made for this test
+  box       a running sandbox of that tenant
+"""
+import os
+
+import pytest
+from service import Box, Service
+
+
+@pytest.fixture(scope="session")
+def service():
+    if os.getuid() != 0:
+        pytest.skip("needs root")
+    with Service(pool=3, settings={"journal": "1m", "log_level": "debug"}) as shared:
+        shared.wait_parked()
+        yield shared
+
+
+@pytest.fixture
+def tenant(service, request):
+    org, client = service.tenant(request.node.name)
+    client.org = org
+    yield client
+    client.delete("/v1/sandboxes", expect=200)
+    assert client.get("/v1/sandboxes", expect=200)["sandboxes"] == []
+    assert client.get(f"/v1/orgs/{org}", expect=200)["inUse"] == {
+        "sandboxes": 0, "memoryBytes": 0, "cpus": 0, "diskBytes": 0}
+    client.close()
+    service.operator.delete(f"/v1/orgs/{org}", expect=204)
+    report = service.operator.post("/v1/reconcile", expect=200)
+    found = {name: report[name] for name in ("lost", "orphans", "staleJournals", "unknownExecs")}
+    assert not any(found.values()), found
+
+
+@pytest.fixture
+def box(tenant):
+    return Box(tenant)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service of our own: `sandglass serve` with its own state, run directory, port and settings.
+
+    with Service(pool=2) as service:
+        box = service.operator.post("/v1/sandboxes", {}, expect=201)
+        key = service.key(scopes=["read"])
+        service.client(key).get("/v1/sandboxes")
+        service.kill9_daemon()
+        service.wait_ready()
+
+Leaving it ends it with SIGINT and then looks for anything that it left: processes, mounts, cgroups,
+files of the run directory, sockets, journals.
+"""
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import leaks
+import openapi
+import sg
+import web
+
+NUMBERS = itertools.count(1)
+START_SECONDS = 60
+STOP_SECONDS = 30
+# Sanitizers tell here; they cannot write where the programs may not, so: to stderr, our log.
+SANITIZER = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer",
+             "ERROR: LeakSanitizer")
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def toml(value):
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(v) for v in value) + "]"
+    return json.dumps(value)  # the same for strings, numbers and booleans
+
+
+def children(parent):
+    return [(pid, row[2]) for pid, row in leaks.process_table().items() if row[0] == parent]
+
+
+def wait_for(question, seconds=10, what="it"):
+    """The first answer that is true; the deadline is a failure."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.01)
+
+
+class Service:
+    def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None):
+        """`settings`: of [serve], over our own. `runner`: whose service it is (sg.Runner).
+        `folder`: where its state is already; the caller removes it."""
+        self.owns_folder = folder is None
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="sg-svc-"))
+        self.runner = runner or sg.Runner(self.folder)
+        self.state, self.run = self.folder / "state", self.folder / "run"
+        for path in (self.state, self.run):
+            path.mkdir(exist_ok=True, mode=0o700)
+        if runner and runner.uid is not None:
+            for path in (self.folder, self.state, self.run):
+                os.chown(path, runner.uid, runner.uid)
+        self.port = free_port()
+        self.binary = binary or sg.BIN
+        self.pool = pool
+        self.env = env
+        self.settings = {"listen": f"127.0.0.1:{self.port}", "run_dir": str(self.run),
+                         "template": "host", "pool": ["base=0", f"host={pool}"], **(settings or {})}
+        self.config = self.folder / "sandglass.toml"
+        self.write_config()
+        self.log_path = self.folder / "log"
+        self.process = None
+        self.before = None
+        self.operator = web.Client(str(self.run / "api.sock"), check=openapi.check)
+
+    def write_config(self):
+        rows = "\n".join(f"{name} = {toml(value)}" for name, value in self.settings.items())
+        self.config.write_text(f"state_dir = {toml(str(self.state))}\n[serve]\n{rows}\n")
+
+    # ---- its life ----
+
+    def start(self, wait=True):
+        if self.before is None:
+            self.before = leaks.Leaks(state_dirs=(self.state,))
+        with open(self.log_path, "ab") as log:
+            self.process = self.runner.popen(
+                self.binary, "serve", env={"SANDGLASS_CONFIG": str(self.config), **(self.env or {})},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        leaks.spared.add(self.process.pid)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds=START_SECONDS):
+        """Until both doors answer."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if (self.operator.get("/health").status == 200
+                        and self.client().get("/health").status == 200):
+                    return
+            except OSError:
+                pass
+            assert self.process.poll() is None, f"serve ended with {self.process.returncode}:\n{self.log()[-4000:]}"
+            assert time.monotonic() < deadline, f"not ready within {seconds} s:\n{self.log()[-4000:]}"
+            time.sleep(0.02)
+
+    def wait_parked(self, count=None):
+        count = self.pool if count is None else count
+        wait_for(lambda: any(row["template"] == "host" and row["parked"] >= count
+                             for row in self.operator.get("/v1/pool", expect=200)["pool"]),
+                 what=f"{count} parked")
+
+    def end(self, number):
+        """Sends serve a signal and waits for its end."""
+        self.operator.close()
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"serve did not end:\n{self.log()[-4000:]}") from None
+        finally:
+            leaks.spared.discard(self.process.pid)
+
+    def stop(self):
+        """SIGINT: the sandboxes end with it. Then nothing may be left."""
+        status = self.end(signal.SIGINT)
+        assert status in (0, 128 + signal.SIGINT, -signal.SIGINT), f"serve ended with {status}"
+        left = self.before.left() + self.left_files()
+        assert not left, "left behind:\n  " + "\n  ".join(left) + "\n" + self.log()[-2000:]
+        found = [line for line in self.log().splitlines() if any(s in line for s in SANITIZER)]
+        assert not found, self.log()[-8000:]
+
+    def left_files(self):
+        found = list((self.run / "cells").glob("*")) if (self.run / "cells").exists() else []
+        found += [p for p in self.run.glob("*.sock")] + self.journals()
+        return [f"file {path}" for path in found]
+
+    def journals(self):
+        folder = self.state / "daemon" / "journal"
+        return [p for p in folder.rglob("*") if p.is_file()] if folder.exists() else []
+
+    def discard(self):
+        """Ends whatever still runs, by force; for a test that has failed already."""
+        if self.process and self.process.poll() is None:
+            tree = [self.process.pid]
+            table = leaks.process_table()
+            for pid in tree:
+                tree += [child for child, row in table.items() if row[0] == pid]
+            for pid in tree:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.process.wait()
+        if self.process:
+            leaks.spared.discard(self.process.pid)
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.discard()
+            self.remove()
+            raise
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None and self.process.poll() is None:
+                self.stop()
+        finally:
+            self.discard()
+            self.remove()
+
+    def remove(self):
+        self.operator.close()
+        if self.owns_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- its processes ----
+
+    def find(self, parent, name):
+        return next((pid for pid, comm in children(parent) if name.startswith(comm)), None)
+
+    def launcher_pid(self):
+        return wait_for(lambda: self.find(self.process.pid, "sandglass-launcher"), what="a launcher")
+
+    def daemon_pid(self):
+        return wait_for(lambda: self.find(self.launcher_pid(), "sandglassd"), what="a daemon")
+
+    def kill9(self, pid):
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: leaks.process_table().get(pid, (0, "Z"))[1] == "Z", what="its death")
+
+    def kill9_daemon(self):
+        self.kill9(self.daemon_pid())
+
+    def kill9_launcher(self):
+        self.kill9(self.launcher_pid())
+
+    def log(self):
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def log_rows(self):
+        return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+
+    def daemon_rss(self):
+        """Bytes that the daemon holds in memory, and the most it ever did."""
+        text = pathlib.Path(f"/proc/{self.daemon_pid()}/status").read_text()
+        fields = dict(line.split(":", 1) for line in text.splitlines())
+        return tuple(int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+
+    # ---- callers ----
+
+    @property
+    def tcp(self):
+        return ("127.0.0.1", self.port)
+
+    def client(self, key=None):
+        return web.Client(self.tcp, key, check=openapi.check)
+
+    def key(self, name="test", **spec):
+        return self.operator.post("/v1/keys", {"name": name, **spec}, expect=201)["key"]
+
+    def org(self, name, **quota):
+        name = f"{name[:60]}-{next(NUMBERS)}"  # names are unique
+        return self.operator.post("/v1/orgs", {"name": name, "quota": quota}, expect=201)["id"]
+
+    def tenant(self, name, scopes=("read", "exec", "admin"), **quota):
+        """(id of a new organisation, a client with a key of it)."""
+        org = self.org(name, **quota)
+        return org, self.client(self.key(org=org, scopes=list(scopes)))
+
+
+class Box:
+    """A sandbox, and what tests often do with one."""
+
+    def __init__(self, client, spec=None):
+        self.client = client
+        self.made = client.post("/v1/sandboxes", spec or {}, expect=201)
+        self.id = self.made["id"]
+        self.path = f"/v1/sandboxes/{self.id}"
+
+    def get(self):
+        return self.client.get(self.path, expect=200)
+
+    def state(self):
+        reply = self.client.get(self.path)
+        return reply.json["state"] if reply.status == 200 else None
+
+    def exec(self, *argv, expect=200, **spec):
+        body = {"argv": list(argv), **spec} if argv else spec
+        return self.client.post(f"{self.path}/exec", body, expect=expect)
+
+    def sh(self, script, **spec):
+        return self.exec("sh", "-c", script, **spec)
+
+    def spawn(self, script, **spec):
+        return self.exec("sh", "-c", script, background=True, expect=201, **spec)
+
+    def execution(self, exec_id):
+        return self.client.get(f"{self.path}/execs/{exec_id}", expect=200)
+
+    def wait(self, exec_id, seconds=15):
+        return wait_for(lambda: (lambda x: x if x["complete"] else None)(self.execution(exec_id)),
+                        seconds, "the exec's end")
+
+    def output(self, exec_id, **query):
+        """The raw bytes that are kept."""
+        return self.client.get(f"{self.path}/execs/{exec_id}/output",
+                               query={"raw": 1, **query}, expect=200)
+
+    def write(self, path, data, **query):
+        return self.client.put(f"{self.path}/files", data, query={"path": path, **query}, expect=200)
+
+    def read(self, path):
+        return self.client.get(f"{self.path}/files", query={"path": path}, expect=200)
+
+    def files(self, method, what, query=None, body=None, **kw):
+        return self.client.call(method, f"{self.path}/files/{what}", body, query=query, **kw)
+
+    def destroy(self):
+        return self.client.delete(self.path)
