@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/adopt.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "launcher/launcher.h"
+#include "base/banned.h"
+
+struct tally {
+    unsigned adopted, ended, leftovers;
+};
+
+static bool is_held(const struct sg_launcher *l, uint32_t slot)
+{
+    struct sg_ids ids;
+    if (sg_ids_claim_slot(!l->set.is_rootless, slot, &ids, NULL) < 0)
+        return true;
+    sg_ids_release(&ids);
+    return false;
+}
+
+/* A making one ends by itself, with its maker; its process has no ids of its own to be known by
+ * yet. A parked one lost its control socket, and ends, too: we only see to it. */
+static void judge(struct sg_launcher *l, uint32_t slot, struct tally *t)
+{
+    struct sg_record r;
+    struct sg_err err = { 0 };
+    const int has_record = sg_record_read(l->cells_fd, slot, &r, &err);
+    if (has_record < 0 && err.kind != SG_NOT_FOUND)
+        sg_log(SG_LOG_ERROR, "a record cannot be read", SG_KV("error", err.msg));
+    struct sg_box *b = NULL;
+    if (has_record == 0 && r.state != SG_RECORD_MAKING && is_held(l, slot)) {
+        b = sg_box_adopt(l, &r, &err);
+        if (!b)
+            sg_log(SG_LOG_WARN, "a sandbox's process is not where its record says",
+                   SG_KV("sandbox", r.sandbox), SG_KV("error", err.msg));
+    }
+    if (!b) {
+        (void)sg_box_of_leftover(l, slot);
+        t->leftovers++;
+    } else if (r.state == SG_RECORD_CLAIMED) {
+        t->adopted++;
+    } else {
+        sg_box_end(b);
+        t->ended++;
+    }
+}
+
+void sg_adopt_all(struct sg_launcher *l)
+{
+    struct tally t = { 0 };
+    int fd = openat(l->cells_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return sg_close_p(&fd);
+    for (struct dirent *d; (d = readdir(dir));) {
+        int slot = sg_record_slot_of(d->d_name, ".rec");
+        if (slot < 0) /* a socket whose record was never written, or is gone */
+            slot = sg_record_slot_of(d->d_name, ".sock");
+        if (slot >= 0 && !l->by_slot[slot])
+            judge(l, (uint32_t)slot, &t);
+    }
+    if (t.adopted || t.ended || t.leftovers) {
+        char adopted[16], ended[16], leftovers[16];
+        (void)snprintf(adopted, sizeof adopted, "%u", t.adopted);
+        (void)snprintf(ended, sizeof ended, "%u", t.ended);
+        (void)snprintf(leftovers, sizeof leftovers, "%u", t.leftovers);
+        sg_log(SG_LOG_INFO, "found what an earlier launcher left", SG_KV("adopted", adopted),
+               SG_KV("ended", ended), SG_KV("leftovers", leftovers));
+    }
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a box lives:
+ *
+ *     make      clone, record, socket, build; then READY comes over the control socket
+ *     parked    complete; waits for a claim
+ *     claimed   has the id of a sandbox; its control socket is the daemon's
+ *     ending    pid 1 is killed or gone: reaped, cgroups removed, socket and record removed, freed
+ *
+ * The end of pid 1 (its pidfd) is watched from the first moment to the last, whatever the state. */
+#include "launcher/box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "launcher/launcher.h"
+#include "launcher/serve.h"
+#include "base/banned.h"
+
+#define MS UINT64_C(1000000)
+
+static const uint64_t MAKING_NS = 15000 * MS, FREEZING_NS = 10000 * MS, ENDING_LOUD_NS = 5000 * MS;
+static const uint64_t FIRST_WAIT_NS = 1 * MS, LONGEST_WAIT_NS = 100 * MS;
+enum { BACKLOG = 128, SOCKET_BYTES = 2 * SG_CTL_MAX_BYTES };
+
+static void on_ctl(struct sg_io *io, uint32_t events);
+static void on_gone(struct sg_io *io, uint32_t events);
+static void on_timer(struct sg_timer *t, uint64_t now_ns);
+
+/* ---- the socket of a slot ---- */
+
+/* By way of the directory's descriptor: a path of any length fits into an address then. */
+static void address_of(const struct sg_launcher *l, uint32_t slot, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un) { .sun_family = AF_UNIX };
+    (void)snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%u.sock", l->cells_fd,
+                   (unsigned)slot);
+}
+
+static int open_listener(const struct sg_launcher *l, uint32_t slot, struct sg_err *err)
+{
+    struct sockaddr_un a;
+    address_of(l, slot, &a);
+    sg_auto_fd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return sg_fail_sys(err, "make a sandbox's socket");
+    int ret = bind(fd, (struct sockaddr *)&a, sizeof a);
+    if (ret < 0 && errno == EADDRINUSE && unlink(a.sun_path) == 0) /* of an earlier cell */
+        ret = bind(fd, (struct sockaddr *)&a, sizeof a);
+    if (ret < 0 || listen(fd, BACKLOG) < 0)
+        return sg_fail_sys(err, "name a sandbox's socket");
+    return sg_take_fd(&fd);
+}
+
+int sg_box_connect(const struct sg_box *b, struct sg_err *err)
+{
+    struct sockaddr_un a;
+    address_of(b->launcher, b->record.slot, &a);
+    sg_auto_fd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int bytes = SOCKET_BYTES;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
+        return sg_fail_sys(err, "connect to the sandbox");
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    return sg_take_fd(&fd);
+}
+
+/* ---- making ---- */
+
+static struct sg_box *new_box(struct sg_launcher *l, uint32_t slot)
+{
+    struct sg_box *b = sg_new(struct sg_box);
+    b->launcher = l;
+    b->record.slot = slot;
+    b->ctl = (struct sg_io) { .fd = -1, .ready = on_ctl };
+    b->gone = (struct sg_io) { .fd = -1, .ready = on_gone };
+    b->kept.pidfd = b->kept.ids.lock_fd = -1;
+    b->timer.fire = on_timer;
+    if (l->by_slot[slot])
+        l->by_slot[slot]->is_displaced = true;
+    l->by_slot[slot] = b;
+    b->all_next = l->boxes;
+    b->all_link = &l->boxes;
+    if (b->all_next)
+        b->all_next->all_link = &b->all_next;
+    l->boxes = b;
+    l->box_count++;
+    return b;
+}
+
+/* What is left of a box: descriptors that the loop knows, memory, its place in the table. */
+static void free_box(struct sg_box *b)
+{
+    struct sg_launcher *l = b->launcher;
+    sg_timer_stop(l->loop, &b->timer);
+    (void)sg_io_want(l->loop, &b->gone, 0, NULL);
+    sg_io_drop(l->loop, &b->ctl);
+    if (l->by_slot[b->record.slot] == b)
+        l->by_slot[b->record.slot] = NULL;
+    *b->all_link = b->all_next;
+    if (b->all_next)
+        b->all_next->all_link = b->all_link;
+    sg_kept_done(&b->kept);
+    sg_tmpl_unref(b->tmpl);
+    sg_box_forget_questions(b);
+    free(b);
+    l->box_count--;
+    sg_launcher_box_gone(l);
+}
+
+/* Nobody was promised anything of it: all at once, at the price of a short wait. */
+static void abort_making(struct sg_box *b)
+{
+    struct sg_launcher *l = b->launcher;
+    (void)sg_io_want(l->loop, &b->gone, 0, NULL);
+    (void)sg_io_want(l->loop, &b->ctl, 0, NULL);
+    b->ctl.fd = -1; /* the cell's */
+    sg_cell_free(b->cell);
+    b->cell = NULL;
+    if (!b->is_displaced)
+        sg_record_remove(l->cells_fd, b->record.slot);
+    l->making_count--;
+    free_box(b);
+}
+
+static int build(struct sg_box *b, struct sg_err *err)
+{
+    struct sg_launcher *l = b->launcher;
+    b->record.state = SG_RECORD_MAKING;
+    b->record.pid = sg_cell_pid(b->cell);
+    b->record.template_dev = b->tmpl->dev;
+    b->record.template_ino = b->tmpl->ino;
+    (void)snprintf(b->record.template, sizeof b->record.template, "%s", b->tmpl->t.name);
+    sg_record_set_limits(&b->record, &l->set.defaults);
+    if (sg_record_write(l->cells_fd, &b->record, err) < 0)
+        return -1;
+    sg_auto_fd listener = open_listener(l, b->record.slot, err);
+    if (listener < 0)
+        return -1;
+    struct sg_cell_spec spec = { .limits = l->set.defaults, .listen_fd = listener };
+    sg_tmpl_fill_spec(b->tmpl, l->set.is_rootless, &spec);
+    if (sg_cell_build(b->cell, &spec, err) < 0)
+        return -1;
+    b->ctl.fd = sg_cell_ctl(b->cell);
+    b->gone.fd = sg_cell_pidfd(b->cell);
+    if (sg_io_want(l->loop, &b->ctl, EPOLLIN, err) < 0 ||
+        sg_io_want(l->loop, &b->gone, EPOLLIN, err) < 0)
+        return -1;
+    sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop) + MAKING_NS);
+    return 0;
+}
+
+struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_tmpl *t,
+                           struct sg_err *err)
+{
+    struct sg_cell *cell = sg_cell_start(l->set.is_rootless, SG_CELL_KEPT, err);
+    if (!cell)
+        return NULL;
+    struct sg_box *b = new_box(l, sg_cell_slot(cell));
+    b->state = SG_BOX_MAKING;
+    b->cell = cell;
+    b->tmpl = sg_tmpl_ref(t);
+    l->making_count++;
+    if (build(b, err) < 0) {
+        abort_making(b);
+        return NULL;
+    }
+    b->pool = p;
+    return b;
+}
+
+static void fail_making(struct sg_box *b, const char *what)
+{
+    struct sg_err err = { 0 };
+    struct sg_pool *p = b->pool;
+    if (!sg_cell_is_settled(b->cell) || sg_cell_settle(b->cell, &err) == 0)
+        sg_fail(&err, SG_INTERNAL, "%s", what);
+    abort_making(b);
+    sg_pool_not_made(p, &err);
+}
+
+/* READY: pid 1 runs. */
+static void made(struct sg_box *b)
+{
+    struct sg_launcher *l = b->launcher;
+    struct sg_err err = { 0 };
+    struct sg_pool *p = b->pool;
+    if (sg_cell_settle(b->cell, &err) < 0) {
+        abort_making(b);
+        sg_pool_not_made(p, &err);
+        return;
+    }
+    sg_timer_stop(l->loop, &b->timer);
+    (void)sg_io_want(l->loop, &b->ctl, 0, NULL);
+    sg_cell_keep(sg_take_ptr(&b->cell), &b->kept, &b->ctl.fd);
+    b->state = SG_BOX_PARKED;
+    l->making_count--;
+    b->record.state = SG_RECORD_PARKED;
+    b->record.start_ticks = b->kept.start_ticks;
+    if (sg_record_write(l->cells_fd, &b->record, &err) < 0) {
+        sg_box_end(b);
+        sg_pool_not_made(p, &err);
+        return;
+    }
+    sg_pool_made(p, b);
+}
+
+static void on_ctl(struct sg_io *io, uint32_t events)
+{
+    (void)events;
+    struct sg_box *b = SG_OWNER(io, struct sg_box, ctl);
+    struct sg_err err = { 0 };
+    struct sg_packet *p = &b->launcher->packet;
+    switch (sg_chan_recv(io->fd, 1u << SG_ROLE_EVENT, false, p, &err)) {
+    case SG_RECV_AGAIN:
+        return;
+    case SG_RECV_MESSAGE:
+        if (p->msg.type == SG_MSG_READY) {
+            made(b);
+            return;
+        }
+        break;
+    case SG_RECV_ERROR:
+    case SG_RECV_CLOSED:
+        break;
+    }
+    fail_making(b, "the sandbox's first process did not report for duty");
+}
+
+/* ---- claimed ---- */
+
+static struct sg_limits or_as_it_is(const struct sg_limits *wanted, const struct sg_limits *is)
+{
+    return (struct sg_limits) {
+        .mem_bytes = wanted->mem_bytes ? wanted->mem_bytes : is->mem_bytes,
+        .cpu_milli = wanted->cpu_milli ? wanted->cpu_milli : is->cpu_milli,
+        .pids = wanted->pids ? wanted->pids : is->pids,
+        .disk_bytes = wanted->disk_bytes ? wanted->disk_bytes : is->disk_bytes,
+        .open_files = is->open_files,
+    };
+}
+
+int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct sg_err *err)
+{
+    const struct sg_limits all = or_as_it_is(limits, &b->kept.limits);
+    if (sg_kept_set_limits(&b->kept, &all, err) < 0)
+        return -1;
+    sg_record_set_limits(&b->record, &all);
+    return sg_record_write(b->launcher->cells_fd, &b->record, err);
+}
+
+int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *limits,
+                 struct sg_err *err)
+{
+    struct sg_launcher *l = b->launcher;
+    const struct sg_limits all = or_as_it_is(limits, &b->kept.limits);
+    b->state = SG_BOX_CLAIMED;
+    b->pool = NULL;
+    b->record.state = SG_RECORD_CLAIMED;
+    (void)snprintf(b->record.sandbox, sizeof b->record.sandbox, "%s", sandbox);
+    sg_record_set_limits(&b->record, &all);
+    sg_map_put(&l->by_id, b->record.sandbox, b);
+    l->claimed_count++;
+    if (sg_record_write(l->cells_fd, &b->record, err) == 0 &&
+        sg_kept_set_limits(&b->kept, &all, err) == 0)
+        return 0;
+    sg_box_end(b);
+    return -1;
+}
+
+struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, struct sg_err *err)
+{
+    struct sg_kept kept;
+    const struct sg_limits limits = sg_record_limits(r);
+    if (sg_kept_adopt(l->set.is_rootless, r->slot, r->pid, r->start_ticks, &limits, &kept, err) < 0)
+        return NULL;
+    struct sg_box *b = new_box(l, r->slot);
+    b->kept = kept;
+    b->record = *r;
+    b->gone.fd = kept.pidfd;
+    b->state = SG_BOX_PARKED;
+    if (r->state == SG_RECORD_CLAIMED) {
+        b->state = SG_BOX_CLAIMED;
+        sg_map_put(&l->by_id, b->record.sandbox, b);
+        l->claimed_count++;
+        b->tmpl = sg_tmpl_reopen(l->set.state_dir, r->template, r->template_dev, r->template_ino);
+    }
+    if (sg_io_want(l->loop, &b->gone, EPOLLIN, err) < 0)
+        sg_log(SG_LOG_ERROR, "the end of a sandbox will go unnoticed",
+               SG_KV("sandbox", r->sandbox));
+    return b;
+}
+
+/* ---- freezer ---- */
+
+static void answer_freeze(struct sg_box *b, const struct sg_err *err)
+{
+    b->is_freezing = false;
+    sg_timer_stop(b->launcher->loop, &b->timer);
+    if (err)
+        sg_conn_fail(b->launcher, b->freeze_id, err);
+    else
+        sg_conn_done(b->launcher, b->freeze_id);
+}
+
+/* What does not freeze is thawed: nothing stays half frozen. */
+static void look_whether_frozen(struct sg_box *b, uint64_t now_ns)
+{
+    if (sg_kept_is_frozen(&b->kept)) {
+        answer_freeze(b, NULL);
+        return;
+    }
+    if (now_ns >= b->deadline_ns) {
+        struct sg_err err = { 0 };
+        (void)sg_kept_thaw(&b->kept, NULL);
+        sg_fail(&err, SG_TIMEOUT, "the sandbox could not be frozen within %" PRIu64 " s",
+                FREEZING_NS / (1000 * MS));
+        answer_freeze(b, &err);
+        return;
+    }
+    sg_timer_set(b->launcher->loop, &b->timer, now_ns + b->wait_ns);
+    b->wait_ns = b->wait_ns < LONGEST_WAIT_NS ? b->wait_ns * 2 : b->wait_ns;
+}
+
+void sg_box_freeze(struct sg_box *b, uint32_t id)
+{
+    struct sg_err err = { 0 };
+    if (b->is_freezing) {
+        sg_fail(&err, SG_CONFLICT, "the sandbox is being frozen already");
+        sg_conn_fail(b->launcher, id, &err);
+        return;
+    }
+    b->freeze_id = id;
+    if (sg_kept_freeze(&b->kept, &err) < 0) {
+        answer_freeze(b, &err);
+        return;
+    }
+    const uint64_t now = sg_loop_now(b->launcher->loop);
+    b->is_freezing = true;
+    b->wait_ns = FIRST_WAIT_NS;
+    b->deadline_ns = now + FREEZING_NS;
+    look_whether_frozen(b, now);
+}
+
+/* ---- ending ---- */
+
+static void leave_state(struct sg_box *b)
+{
+    struct sg_launcher *l = b->launcher;
+    if (b->state == SG_BOX_PARKED && b->pool)
+        sg_pool_drop(b->pool, b);
+    b->pool = NULL;
+    if (b->state == SG_BOX_CLAIMED) {
+        (void)sg_map_remove(&l->by_id, b->record.sandbox);
+        l->claimed_count--;
+    }
+    if (b->is_freezing) {
+        struct sg_err err = { 0 };
+        sg_fail(&err, SG_NOT_FOUND, "the sandbox has ended");
+        answer_freeze(b, &err);
+    }
+    b->state = SG_BOX_ENDING;
+    b->wait_ns = FIRST_WAIT_NS;
+    b->deadline_ns = sg_loop_now(l->loop) + ENDING_LOUD_NS;
+}
+
+/* Of a leftover the process is not known: while the slot is held, it may still be that one. */
+static int remove_traces(struct sg_box *b, struct sg_err *err)
+{
+    if (b->is_displaced)
+        return 0;
+    if (sg_kept_finish(&b->kept, err) < 0)
+        return -1;
+    if (b->kept.pidfd < 0 && b->kept.has_lost_slot) {
+        b->kept.has_lost_slot = false;
+        return sg_fail(err, SG_CONFLICT, "slot %u is in use", (unsigned)b->record.slot);
+    }
+    sg_record_remove(b->launcher->cells_fd, b->record.slot);
+    return 0;
+}
+
+static void finish(struct sg_box *b, uint64_t now_ns)
+{
+    struct sg_launcher *l = b->launcher;
+    struct sg_err err = { 0 };
+    if (remove_traces(b, &err) < 0) {
+        if (now_ns >= b->deadline_ns && !b->has_been_told) {
+            b->has_been_told = true;
+            sg_log(SG_LOG_WARN, "what is left of a sandbox cannot be removed yet",
+                   SG_KV("sandbox", b->record.sandbox), SG_KV("error", err.msg));
+        }
+        sg_timer_set(l->loop, &b->timer, now_ns + b->wait_ns);
+        b->wait_ns = b->wait_ns < LONGEST_WAIT_NS ? b->wait_ns * 2 : b->wait_ns;
+        return;
+    }
+    for (struct sg_waiter *w = b->waiters; w; w = w->next)
+        sg_conn_done(l, w->id);
+    free_box(b);
+}
+
+static void on_gone(struct sg_io *io, uint32_t events)
+{
+    (void)events;
+    struct sg_box *b = SG_OWNER(io, struct sg_box, gone);
+    if (b->state == SG_BOX_MAKING) {
+        fail_making(b, "the sandbox's first process ended before it was ready");
+        return;
+    }
+    (void)sg_io_want(b->launcher->loop, io, 0, NULL); /* it stays readable for ever */
+    if (b->state == SG_BOX_CLAIMED)
+        sg_serve_ended(b->launcher, b);
+    if (b->state != SG_BOX_ENDING)
+        leave_state(b);
+    finish(b, sg_loop_now(b->launcher->loop));
+}
+
+void sg_box_end(struct sg_box *b)
+{
+    if (b->state == SG_BOX_ENDING)
+        return;
+    if (b->state == SG_BOX_MAKING) {
+        abort_making(b);
+        return;
+    }
+    leave_state(b);
+    sg_io_drop(b->launcher->loop, &b->ctl);
+    sg_kept_kill(&b->kept);
+}
+
+struct sg_box *sg_box_of_leftover(struct sg_launcher *l, uint32_t slot)
+{
+    struct sg_box *b = new_box(l, slot);
+    b->kept.ids = (struct sg_ids) { .slot = slot, .lock_fd = -1 };
+    b->kept.is_rootless = l->set.is_rootless;
+    sg_cgroup_init_kept(&b->kept.cgroup, &b->kept.ids);
+    leave_state(b);
+    sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop));
+    return b;
+}
+
+void sg_box_await_end(struct sg_box *b, uint32_t id)
+{
+    struct sg_waiter *w = sg_new(struct sg_waiter);
+    w->id = id;
+    w->next = b->waiters;
+    b->waiters = w;
+}
+
+void sg_box_forget_questions(struct sg_box *b)
+{
+    while (b->waiters) {
+        struct sg_waiter *w = b->waiters;
+        b->waiters = w->next;
+        free(w);
+    }
+    if (b->is_freezing) { /* it freezes all the same; the next daemon asks again */
+        b->is_freezing = false;
+        sg_timer_stop(b->launcher->loop, &b->timer);
+    }
+}
+
+static void on_timer(struct sg_timer *t, uint64_t now_ns)
+{
+    struct sg_box *b = SG_OWNER(t, struct sg_box, timer);
+    if (b->state == SG_BOX_MAKING)
+        fail_making(b, "the sandbox was not ready in time");
+    else if (b->state == SG_BOX_ENDING)
+        finish(b, now_ns);
+    else if (b->is_freezing)
+        look_whether_frozen(b, now_ns);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A box: one cell as the launcher has it, from its making to the removal of its last trace. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "engine/cell.h"
+#include "launcher/record.h"
+#include "launcher/tmpl.h"
+#include "loop/loop.h"
+
+struct sg_launcher;
+struct sg_pool;
+
+enum sg_box_state { SG_BOX_MAKING, SG_BOX_PARKED, SG_BOX_CLAIMED, SG_BOX_ENDING };
+
+/* Who waits for the end of it: ids of the daemon's questions. */
+struct sg_waiter {
+    uint32_t id;
+    struct sg_waiter *next;
+};
+
+struct sg_box {
+    struct sg_launcher *launcher;
+    enum sg_box_state state;
+    struct sg_cell *cell; /* while making */
+    struct sg_kept kept;  /* after that */
+    struct sg_record record;
+    struct sg_tmpl *tmpl; /* a reference */
+    struct sg_pool *pool; /* while making or parked */
+    struct sg_io ctl;     /* fd: our end of the control socket, until it is handed over */
+    struct sg_io gone;    /* fd: the pidfd; the cell's own */
+    struct sg_timer timer;
+    uint64_t wait_ns, deadline_ns;
+    uint32_t freeze_id; /* the question that waits for the freezer */
+    bool is_freezing, was_parked, has_been_told;
+    bool is_displaced; /* a newer box of ours has the slot, and with it the files */
+    struct sg_waiter *waiters;
+    struct sg_box *next;                 /* in its pool, oldest first */
+    struct sg_box *all_next, **all_link; /* in the launcher's list */
+};
+
+/* Starts one, in the background: sg_pool_made() or sg_pool_not_made() comes later. */
+struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_tmpl *t,
+                           struct sg_err *err);
+
+/* From the record of an earlier launcher. SG_NOT_FOUND: its process is gone, or is another. */
+struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, struct sg_err *err);
+
+/* A slot whose process is gone already, or will be without our help: only traces are left. */
+struct sg_box *sg_box_of_leftover(struct sg_launcher *l, uint32_t slot);
+
+/* Gives a parked one its name and its limits (0: as they are). On failure it is ended. */
+int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *limits,
+                 struct sg_err *err);
+
+int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct sg_err *err);
+
+/* A new connection to its pid 1. */
+int sg_box_connect(const struct sg_box *b, struct sg_err *err);
+
+/* L_DONE or L_FAILED to question `id`, now or when the kernel has done it. */
+void sg_box_freeze(struct sg_box *b, uint32_t id);
+
+/* Ends it. It is gone, with its last trace, after one more pass of the loop at least. */
+void sg_box_end(struct sg_box *b);
+/* L_DONE to question `id` when it is gone. */
+void sg_box_await_end(struct sg_box *b, uint32_t id);
+/* The daemon is gone: nobody waits for anything. */
+void sg_box_forget_questions(struct sg_box *b);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandglass-launcher: the one privileged process of the service.
+ *
+ * It makes cells, keeps some of them parked, and does to them what the daemon asks, as far as
+ * permit.h allows. One thread, one loop; nothing waits but for the kernel.
+ *
+ *     main.c     settings, the order of starting and ending
+ *     listen.c   the service's own sockets, which outlive any daemon
+ *     daemon.c   starts sandglassd, and starts it again
+ *     conn.c     the packets between the two
+ *     permit.c   what may be asked                 serve.c   what is done about it
+ *     pool.c     which cells are made, for whom    box.c     the life of one cell
+ *     record.c   what the next launcher must know  adopt.c   what the last one left
+ *
+ * C1. Every cell has a box, every box has a slot, every slot has a record while its box lives.
+ * C2. A box is making, parked, claimed or ending, in that order; it never goes back.
+ * C3. What the daemon holds of a cell (its id) is in the record before it is answered. */
+#pragma once
+
+#include "base/map.h"
+#include "launcher/box.h"
+#include "launcher/conn.h"
+#include "launcher/daemon.h"
+#include "launcher/permit.h"
+#include "launcher/pool.h"
+#include "loop/loop.h"
+
+/* From the settings, fixed at start. */
+struct sg_launch {
+    char *run_dir, *state_dir; /* owned */
+    bool is_rootless;
+    struct sg_limits defaults; /* of a parked cell, and where a create says nothing */
+    struct sg_permit permit;
+    uint64_t max_cells; /* claimed at one time */
+};
+
+enum sg_stopping {
+    SG_STOP_NOT,
+    SG_STOP_LEAVE, /* SIGTERM: claimed cells stay */
+    SG_STOP_END,   /* SIGINT: nothing stays */
+};
+
+struct sg_launcher {
+    struct sg_loop *loop;
+    struct sg_launch set;
+    int cells_fd;                          /* RUN/cells */
+    struct sg_box *by_slot[SG_SLOT_COUNT]; /* the newest of each slot */
+    struct sg_map by_id;                   /* claimed boxes */
+    struct sg_box *boxes;                  /* all of them */
+    unsigned box_count, claimed_count, making_count;
+    bool can_freeze;
+    struct sg_maker maker;
+    struct sg_packet packet; /* for what a new cell says */
+    struct sg_conn conn;
+    struct sg_daemon daemon;
+    enum sg_stopping stopping;
+    struct sg_timer stop_timer;
+};
+
+/* Ends the service. Asking for more than was asked before counts; for less does not. */
+void sg_launcher_stop(struct sg_launcher *l, enum sg_stopping how);
+/* A box is gone: the last one may be what an ending launcher waits for. */
+void sg_launcher_box_gone(struct sg_launcher *l);
+/* The daemon has ended, and no other will be started. */
+void sg_launcher_daemon_gone(struct sg_launcher *l);

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandglass-launcher: starts, looks for what an earlier one left, starts the daemon, and serves it.
+ *
+ * SIGTERM (and the end of whoever started us) ends the service and leaves the sandboxes for the
+ * next start; SIGINT ends them, too. Either way the daemon goes first, so that it takes no end of a
+ * sandbox for a failure. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "engine/userns.h"
+#include "launcher/adopt.h"
+#include "launcher/launcher.h"
+#include "launcher/listen.h"
+#include "sys/kfile.h"
+#include "base/banned.h"
+
+extern char **environ;
+
+#define MIB (1ull << 20)
+#define PIB (1ull << 50)
+
+enum { EXIT_TRY_LATER = 75 };
+static const uint64_t STOP_NS = 25000000000ull;
+
+/* ---- ending ---- */
+
+static bool is_all_ended(const struct sg_launcher *l)
+{
+    const unsigned staying = l->stopping == SG_STOP_LEAVE ? l->claimed_count : 0;
+    return l->daemon.pid <= 0 && l->box_count == staying;
+}
+
+static void go_on_stopping(struct sg_launcher *l)
+{
+    if (l->stopping == SG_STOP_END)
+        for (struct sg_box *b = l->boxes, *next; b; b = next) {
+            next = b->all_next;
+            sg_box_end(b);
+        }
+    if (is_all_ended(l))
+        sg_loop_stop(l->loop);
+}
+
+void sg_launcher_daemon_gone(struct sg_launcher *l)
+{
+    sg_conn_close(l);
+    sg_maker_end(l);
+    go_on_stopping(l);
+}
+
+void sg_launcher_box_gone(struct sg_launcher *l)
+{
+    if (l->stopping && is_all_ended(l))
+        sg_loop_stop(l->loop);
+}
+
+static void stop_anyway(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    struct sg_launcher *l = SG_OWNER(t, struct sg_launcher, stop_timer);
+    sg_log(SG_LOG_ERROR, "not everything could be ended in time");
+    sg_loop_stop(l->loop);
+}
+
+void sg_launcher_stop(struct sg_launcher *l, enum sg_stopping how)
+{
+    if (l->stopping >= how)
+        return;
+    const bool is_first = l->stopping == SG_STOP_NOT;
+    l->stopping = how;
+    if (!is_first) {
+        if (l->maker.is_off)
+            go_on_stopping(l);
+        return;
+    }
+    l->stop_timer.fire = stop_anyway;
+    sg_timer_set(l->loop, &l->stop_timer, sg_loop_now(l->loop) + STOP_NS);
+    sg_daemon_end(l);
+}
+
+static void on_signal(void *arg, const struct signalfd_siginfo *info)
+{
+    sg_launcher_stop(arg, info->ssi_signo == SIGINT ? SG_STOP_END : SG_STOP_LEAVE);
+}
+
+/* ---- starting ---- */
+
+struct arguments {
+    const char *config, *daemon;
+    int peer_fd; /* -1: a daemon is started */
+};
+
+static int parse_arguments(char **argv, struct arguments *ret, struct sg_err *err)
+{
+    struct arguments a = { .peer_fd = -1 };
+    for (argv++; *argv; argv += 2) {
+        uint64_t fd;
+        if (!argv[1])
+            return sg_fail(err, SG_INVALID, "%s needs a value", sg_quote(*argv).s);
+        if (strcmp(*argv, "--config") == 0)
+            a.config = argv[1];
+        else if (strcmp(*argv, "--daemon") == 0)
+            a.daemon = argv[1];
+        else if (strcmp(*argv, "--peer") == 0 &&
+                 sg_parse_u64(sg_str_of(argv[1]), 3, INT_MAX, &fd, err) == 0)
+            a.peer_fd = (int)fd;
+        else
+            return sg_fail(err, SG_INVALID,
+                           "usage: sandglass-launcher [--config FILE] [--daemon PROGRAM] "
+                           "[--peer DESCRIPTOR]");
+    }
+    *ret = a;
+    return 0;
+}
+
+static uint64_t or_any(uint64_t limit, uint64_t any)
+{
+    return limit ? limit : any;
+}
+
+static void take_settings(struct sg_launcher *l, const struct sg_config *c)
+{
+    l->set.run_dir = sg_strdup(c->serve_run_dir);
+    l->set.state_dir = sg_strdup(c->state_dir);
+    l->set.defaults = (struct sg_limits) { .mem_bytes = c->memory_bytes,
+                                           .cpu_milli = c->cpu_milli,
+                                           .pids = c->pids,
+                                           .disk_bytes = c->disk_bytes,
+                                           .open_files = c->open_files };
+    /* As in the option table: below, the kernel's own share would be all there is. */
+    l->set.permit.least = (struct sg_limits) { 4 * MIB, 10, 2, MIB, 0 };
+    l->set.permit.most =
+        (struct sg_limits) { or_any(c->serve_max_memory_bytes, PIB),
+                             or_any(c->serve_max_cpu_milli, 1024000), 1000000, PIB, 0 };
+    l->set.max_cells = c->serve_max_sandboxes;
+}
+
+/* One launcher a directory. The lock goes with us, whatever happens. */
+static int open_run_dir(struct sg_launcher *l, int *ret_lock_fd, struct sg_err *err)
+{
+    sg_auto_free char *cells = sg_printf("%s/cells", l->set.run_dir);
+    sg_auto_free char *lock = sg_printf("%s/launcher.lock", l->set.run_dir);
+    if (sg_mkdir_all(l->set.run_dir, 0700, err) < 0 || sg_mkdir_all(cells, 0700, err) < 0)
+        return -1;
+    sg_auto_fd run = open(l->set.run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+    if (run < 0 || fstat(run, &st) < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(l->set.run_dir).s);
+    if (st.st_uid != geteuid())
+        return sg_fail(err, SG_DENIED, "%s belongs to somebody else", sg_quote(l->set.run_dir).s);
+    if (fchmod(run, 0700) < 0)
+        return sg_fail_sys(err, "close %s to others", sg_quote(l->set.run_dir).s);
+    sg_auto_fd fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(lock).s);
+    if (syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) < 0)
+        return sg_fail(err, SG_UNAVAILABLE, "the service runs already (in %s)",
+                       sg_quote(l->set.run_dir).s);
+    l->cells_fd = open(cells, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (l->cells_fd < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(cells).s);
+    *ret_lock_fd = sg_take_fd(&fd);
+    return 0;
+}
+
+static void close_run_dir(const struct sg_launcher *l)
+{
+    sg_auto_free char *cells = sg_printf("%s/cells", l->set.run_dir);
+    sg_auto_free char *lock = sg_printf("%s/launcher.lock", l->set.run_dir);
+    sg_unlisten_unix(l->set.run_dir);
+    (void)rmdir(cells); /* not while a sandbox is left in it */
+    (void)unlink(lock);
+}
+
+static char *daemon_program(const struct arguments *a)
+{
+    if (a->daemon)
+        return sg_strdup(a->daemon);
+    char own[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    return sg_printf("%.*s/sandglassd", slash ? (int)(slash - own) : 0, own);
+}
+
+/* Every sandbox is a descriptor. */
+static void raise_file_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+static int become(struct sg_launcher *l, struct sg_err *err)
+{
+    if (geteuid() != 0) {
+        if (sg_userns_become_root(err) < 0)
+            return -1;
+        l->set.is_rootless = true;
+    }
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) < 0)
+        return sg_fail_sys(err, "arrange to end with whoever started us");
+    struct sigaction action = { .sa_handler = SIG_IGN };
+    (void)sigaction(SIGPIPE, &action, NULL);
+    action.sa_handler = SIG_DFL;
+    (void)sigaction(SIGCHLD, &action, NULL);
+    umask(077);
+    raise_file_limit();
+    return 0;
+}
+
+static bool can_freeze(void)
+{
+    const struct sg_ids any = { .lock_fd = -1 };
+    struct sg_cgroup g;
+    sg_cgroup_init_kept(&g, &any);
+    return g.is_v2 ? g.dirs[0][0] : g.dirs[SG_GROUP_FREEZER][0];
+}
+
+static int connect_daemon(struct sg_launcher *l, const struct arguments *a, struct sg_err *err)
+{
+    if (a->peer_fd < 0)
+        return sg_daemon_start(l, err);
+    if (fcntl(a->peer_fd, F_SETFD, FD_CLOEXEC) < 0)
+        return sg_fail_sys(err, "descriptor %d", a->peer_fd);
+    return sg_conn_open(l, a->peer_fd, err);
+}
+
+static int start(struct sg_launcher *l, const struct sg_config *c, const struct arguments *a,
+                 struct sg_err *err)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+    l->loop = sg_loop_new(err);
+    if (!l->loop || sg_loop_signals(l->loop, signals, SG_COUNT(signals), on_signal, l, err) < 0)
+        return -1;
+    if (a->peer_fd < 0) {
+        l->daemon.program = daemon_program(a);
+        const char *named = a->config ? a->config : getenv("SANDGLASS_CONFIG");
+        l->daemon.config = named ? sg_strdup(named) : NULL;
+        l->daemon.tcp_fd = sg_listen_tcp(c->serve_listen, err);
+        if (l->daemon.tcp_fd < 0)
+            return -1;
+        l->daemon.unix_fd = sg_listen_unix(l->set.run_dir, err);
+        if (l->daemon.unix_fd < 0)
+            return -1;
+    }
+    if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
+        return -1;
+    l->can_freeze = can_freeze();
+    (void)sg_cgroup_sweep(!l->set.is_rootless);
+    sg_adopt_all(l);
+    if (connect_daemon(l, a, err) < 0)
+        return -1;
+    sg_maker_begin(l);
+    return 0;
+}
+
+static struct sg_launcher *new_launcher(void)
+{
+    struct sg_launcher *l = sg_new(struct sg_launcher);
+    l->cells_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.gone.fd = -1;
+    sg_map_init(&l->by_id);
+    sg_packet_init(&l->packet);
+    sg_conn_init(&l->conn);
+    return l;
+}
+
+static int fail(const struct sg_err *err)
+{
+    sg_log(SG_LOG_ERROR, "the launcher cannot go on", SG_KV("error", err->msg));
+    return err->kind == SG_UNAVAILABLE ? EXIT_TRY_LATER
+           : err->kind == SG_INVALID   ? 2
+                                       : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    struct sg_err err = { 0 };
+    struct arguments a;
+    struct sg_config config;
+    struct sg_origins origins;
+    struct sg_launcher *l = new_launcher();
+    int lock_fd;
+    sg_log_init("sandglass-launcher", NULL);
+    sg_config_init(&config, &origins);
+    if (parse_arguments(argv, &a, &err) < 0 ||
+        sg_config_load(&config, &origins, a.config, environ, &err) < 0)
+        return fail(&err);
+    sg_log_init("sandglass-launcher", config.serve_log_level);
+    take_settings(l, &config);
+    if (become(l, &err) < 0 || open_run_dir(l, &lock_fd, &err) < 0)
+        return fail(&err);
+    if (start(l, &config, &a, &err) < 0 || sg_loop_run(l->loop, &err) < 0) {
+        close_run_dir(l);
+        return fail(&err);
+    }
+    close_run_dir(l);
+    return l->stopping == SG_STOP_END && l->box_count ? EXIT_FAILURE : EXIT_SUCCESS;
+}

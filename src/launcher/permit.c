@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/permit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "image/template.h"
+#include "base/banned.h"
+
+typedef int check_fn(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err);
+
+static int check_sandbox(const struct sg_text *t, struct sg_err *err)
+{
+    if (!sg_id_is_valid(t->p, 's'))
+        return sg_fail(err, SG_INVALID, "%s is not the id of a sandbox", sg_quote(t->p).s);
+    return 0;
+}
+
+/* Never a path: `host` and what is stored, nothing else. */
+static int check_template(const struct sg_text *t, struct sg_err *err)
+{
+    if (strcmp(t->p, "host") == 0)
+        return 0;
+    return sg_template_check_name(t->p, err);
+}
+
+/* 0 is "as it is" or "the usual". */
+static int check_limits(const struct sg_permit *p, const struct sg_msg_l_create *c,
+                        struct sg_err *err)
+{
+    const struct {
+        const char *name;
+        uint64_t value, least, most;
+    } rows[] = {
+        { "memory", c->mem_bytes, p->least.mem_bytes, p->most.mem_bytes },
+        { "cpu", c->cpu_milli, p->least.cpu_milli, p->most.cpu_milli },
+        { "processes", c->pids, p->least.pids, p->most.pids },
+        { "disk", c->disk_bytes, p->least.disk_bytes, p->most.disk_bytes },
+    };
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        if (!rows[i].value)
+            continue;
+        if (rows[i].value < rows[i].least)
+            return sg_fail(err, SG_INVALID, "%s: %" PRIu64 " is below the least, %" PRIu64,
+                           rows[i].name, rows[i].value, rows[i].least);
+        if (rows[i].value > rows[i].most)
+            return sg_fail(err, SG_EXHAUSTED, "%s: %" PRIu64 " is over what is allowed, %" PRIu64,
+                           rows[i].name, rows[i].value, rows[i].most);
+    }
+    return 0;
+}
+
+static int check_hello(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    if (m->l_hello.version != SG_CTL_VERSION)
+        return sg_fail(err, SG_UNSUPPORTED, "control version %" PRIu32 " is not %d",
+                       m->l_hello.version, SG_CTL_VERSION);
+    return 0;
+}
+
+static int check_create(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    if (check_sandbox(&m->l_create.sandbox, err) < 0 ||
+        check_template(&m->l_create.template, err) < 0)
+        return -1;
+    return check_limits(p, &m->l_create, err);
+}
+
+static int check_limit(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    if (check_sandbox(&m->l_create.sandbox, err) < 0)
+        return -1;
+    return check_limits(p, &m->l_create, err);
+}
+
+static int check_name(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    return check_sandbox(&m->l_name.sandbox, err);
+}
+
+static int check_nothing(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p, (void)m, (void)err;
+    return 0;
+}
+
+static const struct {
+    check_fn *check;
+    bool is_first; /* may come before hello */
+} rows[SG_MSG_TYPE_COUNT] = {
+    [SG_MSG_L_HELLO] = { check_hello, true },        [SG_MSG_L_CREATE] = { check_create, false },
+    [SG_MSG_L_ADOPT] = { check_name, false },        [SG_MSG_L_DESTROY] = { check_name, false },
+    [SG_MSG_L_FREEZE] = { check_name, false },       [SG_MSG_L_THAW] = { check_name, false },
+    [SG_MSG_L_LIMIT] = { check_limit, false },       [SG_MSG_L_STATS] = { check_name, false },
+    [SG_MSG_L_LIST] = { check_nothing, false },      [SG_MSG_L_POOL] = { check_nothing, false },
+    [SG_MSG_L_TEMPLATES] = { check_nothing, false },
+};
+
+int sg_permit_check(const struct sg_permit *p, bool has_hello, const struct sg_msg *m,
+                    struct sg_err *err)
+{
+    const char *name = sg_msg_table[m->type].name;
+    if (!rows[m->type].check)
+        return sg_fail(err, SG_DENIED, "%s is nothing that may be asked for", name);
+    if (!has_hello && !rows[m->type].is_first)
+        return sg_fail(err, SG_DENIED, "%s before l_hello", name);
+    if (rows[m->type].check(p, m, err) < 0)
+        return sg_wrap(err, "%s", name);
+    return 0;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/pool.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
+#include "launcher/serve.h"
+#include "sys/kfile.h"
+#include "base/banned.h"
+
+#define MS UINT64_C(1000000)
+
+/* So many at a time: one builds while the others' own processes do their part. */
+enum { MAX_MAKING = 3, MIN_FREE_MIB = 256, MIN_FREE_PART = 32 };
+
+static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
+static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
+
+static struct sg_pool *find(struct sg_launcher *l, const char *template)
+{
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
+        if (strcmp(p->template, template) == 0)
+            return p;
+    struct sg_pool *p = sg_new(struct sg_pool);
+    p->launcher = l;
+    (void)snprintf(p->template, sizeof p->template, "%s", template);
+    p->parked_end = &p->parked;
+    p->wishes_end = &p->wishes;
+    p->next = l->maker.pools;
+    l->maker.pools = p;
+    return p;
+}
+
+/* ---- the template ---- */
+
+static void end_parked(struct sg_pool *p)
+{
+    while (p->parked)
+        sg_box_end(p->parked); /* takes itself off the list */
+}
+
+/* `host` is what the machine is right now: it has another directory for every state of it. */
+static bool is_current(const struct sg_pool *p)
+{
+    if (strcmp(p->template, "host") != 0)
+        return sg_tmpl_is_current(p->tmpl);
+    struct sg_err ignored;
+    struct sg_tmpl *now = sg_tmpl_open(p->launcher->set.state_dir, p->template, &ignored);
+    const bool is_same = now && now->ino == p->tmpl->ino && now->dev == p->tmpl->dev;
+    sg_tmpl_unref(now);
+    return is_same;
+}
+
+/* Opens it, and once more when it was replaced: then those parked are of the old one. */
+static int look_at_template(struct sg_pool *p, struct sg_err *err)
+{
+    const uint64_t now = sg_loop_now(p->launcher->loop);
+    const bool is_fresh = now - p->looked_ns < LOOK_NS && strcmp(p->template, "host") == 0;
+    if (p->tmpl && (is_fresh || is_current(p))) {
+        p->looked_ns = now;
+        return 0;
+    }
+    end_parked(p);
+    sg_tmpl_unref(sg_take_ptr(&p->tmpl));
+    p->tmpl = sg_tmpl_open(p->launcher->set.state_dir, p->template, err);
+    p->looked_ns = now;
+    return p->tmpl ? 0 : -1;
+}
+
+/* ---- making ---- */
+
+static unsigned missing(const struct sg_pool *p)
+{
+    const struct sg_maker *m = &p->launcher->maker;
+    const unsigned wanted = p->wish_count + (m->is_short ? 0 : p->wanted);
+    const unsigned have = p->making + p->parked_count;
+    return wanted > have ? wanted - have : 0;
+}
+
+/* Creates for which nothing is on its way yet. */
+static unsigned unmet(const struct sg_pool *p)
+{
+    return p->wish_count > p->making ? p->wish_count - p->making : 0;
+}
+
+/* Those who wait come first. */
+static struct sg_pool *most_urgent(struct sg_launcher *l)
+{
+    struct sg_pool *best = NULL;
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next) {
+        if (!missing(p) || (!unmet(p) && sg_loop_now(l->loop) < p->retry_ns))
+            continue;
+        if (!best || unmet(p) > unmet(best))
+            best = p;
+    }
+    return best;
+}
+
+static void step(struct sg_later *later)
+{
+    struct sg_launcher *l = SG_OWNER(later, struct sg_launcher, maker.step);
+    struct sg_pool *p = l->making_count < MAX_MAKING && !l->maker.is_off ? most_urgent(l) : NULL;
+    if (!p)
+        return;
+    struct sg_err err = { 0 };
+    p->making++;
+    if (look_at_template(p, &err) < 0 || !sg_box_make(l, p, p->tmpl, &err))
+        sg_pool_not_made(p, &err);
+    sg_later_call(l->loop, &l->maker.step);
+}
+
+static void go_on(struct sg_launcher *l)
+{
+    sg_later_call(l->loop, &l->maker.step);
+}
+
+static struct sg_wish *pop_wish(struct sg_pool *p)
+{
+    struct sg_wish *w = p->wishes;
+    if (!w)
+        return NULL;
+    p->wishes = w->next;
+    if (!p->wishes)
+        p->wishes_end = &p->wishes;
+    p->wish_count--;
+    p->launcher->maker.wish_count--;
+    return w;
+}
+
+void sg_pool_made(struct sg_pool *p, struct sg_box *b)
+{
+    p->making--;
+    p->pause_ns = 0;
+    sg_auto_free struct sg_wish *w = pop_wish(p);
+    if (w) {
+        sg_serve_wish(p->launcher, w, b, NULL);
+    } else {
+        b->next = NULL;
+        b->was_parked = true;
+        *p->parked_end = b;
+        p->parked_end = &b->next;
+        p->parked_count++;
+    }
+    go_on(p->launcher);
+}
+
+void sg_pool_not_made(struct sg_pool *p, const struct sg_err *err)
+{
+    p->making--;
+    p->pause_ns = p->pause_ns ? p->pause_ns * 2 : FIRST_PAUSE_NS;
+    if (p->pause_ns > LONGEST_PAUSE_NS)
+        p->pause_ns = LONGEST_PAUSE_NS;
+    p->retry_ns = sg_loop_now(p->launcher->loop) + p->pause_ns;
+    sg_auto_free struct sg_wish *w = pop_wish(p);
+    if (w)
+        sg_serve_wish(p->launcher, w, NULL, err);
+    else
+        sg_log(SG_LOG_WARN, "a sandbox cannot be made ahead", SG_KV("template", p->template),
+               SG_KV("error", err->msg));
+    go_on(p->launcher);
+}
+
+/* ---- those who ask ---- */
+
+static struct sg_box *pop_parked(struct sg_pool *p)
+{
+    struct sg_box *b = p->parked;
+    if (b)
+        sg_pool_drop(p, b);
+    return b;
+}
+
+void sg_pool_drop(struct sg_pool *p, struct sg_box *b)
+{
+    for (struct sg_box **at = &p->parked; *at; at = &(*at)->next) {
+        if (*at != b)
+            continue;
+        *at = b->next;
+        if (p->parked_end == &b->next)
+            p->parked_end = at;
+        p->parked_count--;
+        break;
+    }
+    go_on(p->launcher);
+}
+
+int sg_pool_take(struct sg_launcher *l, const char *template, struct sg_box **ret,
+                 struct sg_pool **ret_pool, struct sg_err *err)
+{
+    struct sg_pool *p = find(l, template);
+    if (look_at_template(p, err) < 0)
+        return -1;
+    *ret = p->wishes ? NULL : pop_parked(p);
+    *ret_pool = p;
+    return 0;
+}
+
+void sg_pool_wait(struct sg_pool *p, const struct sg_wish *w)
+{
+    struct sg_wish *own = sg_new(struct sg_wish);
+    *own = *w;
+    own->next = NULL;
+    *p->wishes_end = own;
+    p->wishes_end = &own->next;
+    p->wish_count++;
+    p->launcher->maker.wish_count++;
+    go_on(p->launcher);
+}
+
+static struct sg_wish **find_wish(const struct sg_launcher *l, const char *sandbox,
+                                  struct sg_pool **ret_pool)
+{
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
+        for (struct sg_wish **at = &p->wishes; *at; at = &(*at)->next)
+            if (strcmp((*at)->sandbox, sandbox) == 0) {
+                *ret_pool = p;
+                return at;
+            }
+    return NULL;
+}
+
+bool sg_maker_has_wish(const struct sg_launcher *l, const char *sandbox)
+{
+    struct sg_pool *p;
+    return find_wish(l, sandbox, &p) != NULL;
+}
+
+bool sg_maker_forget(struct sg_launcher *l, const char *sandbox, uint32_t *ret_id)
+{
+    struct sg_pool *p;
+    struct sg_wish **at = find_wish(l, sandbox, &p);
+    if (!at)
+        return false;
+    sg_auto_free struct sg_wish *w = *at;
+    *ret_id = w->id;
+    *at = w->next;
+    if (p->wishes_end == &w->next)
+        p->wishes_end = at;
+    p->wish_count--;
+    p->launcher->maker.wish_count--;
+    return true;
+}
+
+void sg_maker_forget_all(struct sg_launcher *l)
+{
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
+        for (struct sg_wish *w; (w = pop_wish(p));)
+            free(w);
+}
+
+/* ---- looking after it ---- */
+
+/* A parked cell is memory that somebody could use. */
+static bool is_memory_short(void)
+{
+    char text[4096];
+    uint64_t kib[2] = { UINT64_MAX, UINT64_MAX };
+    static const char *const keys[] = { "\nMemAvailable:", "MemTotal:" };
+    if (sg_file_read(AT_FDCWD, "/proc/meminfo", text, sizeof text, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < SG_COUNT(keys); i++) {
+        const char *p = strstr(text, keys[i]);
+        if (!p)
+            return false;
+        p += strlen(keys[i]);
+        p += strspn(p, " ");
+        if (sg_parse_u64((struct sg_str) { p, strspn(p, "0123456789") }, 0, UINT64_MAX, &kib[i],
+                         NULL) < 0)
+            return false;
+    }
+    uint64_t least = (uint64_t)MIN_FREE_MIB << 10;
+    if (kib[1] / MIN_FREE_PART < least)
+        least = kib[1] / MIN_FREE_PART;
+    return kib[0] < least;
+}
+
+static void look_after(struct sg_timer *t, uint64_t now_ns)
+{
+    struct sg_launcher *l = SG_OWNER(t, struct sg_launcher, maker.timer);
+    const bool is_short = is_memory_short();
+    if (is_short != l->maker.is_short)
+        sg_log(SG_LOG_WARN,
+               is_short ? "memory is short: nothing is parked" : "memory is there again");
+    l->maker.is_short = is_short;
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next) {
+        if (is_short)
+            end_parked(p);
+        else if (p->tmpl && !is_current(p)) {
+            end_parked(p);
+            sg_tmpl_unref(sg_take_ptr(&p->tmpl));
+        }
+    }
+    go_on(l);
+    sg_timer_set(l->loop, t, now_ns + LOOK_NS);
+}
+
+/* ---- start and end ---- */
+
+int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err)
+{
+    l->maker.step.call = step;
+    l->maker.timer.fire = look_after;
+    for (size_t i = 0; i < n; i++) {
+        const char *eq = strchr(list[i], '=');
+        uint64_t count = 0;
+        if (!eq || sg_parse_u64(sg_str_of(eq + 1), 0, SG_SLOT_COUNT, &count, err) < 0)
+            return sg_fail(err, SG_INVALID, "serve.pool: %s is not TEMPLATE=NUMBER (up to %d)",
+                           sg_quote(list[i]).s, SG_SLOT_COUNT);
+        sg_auto_free char *name = sg_printf("%.*s", (int)(eq - list[i]), list[i]);
+        if (strcmp(name, "host") != 0 && sg_template_check_name(name, err) < 0)
+            return sg_wrap(err, "serve.pool");
+        find(l, name)->wanted = (unsigned)count;
+    }
+    return 0;
+}
+
+void sg_maker_begin(struct sg_launcher *l)
+{
+    go_on(l);
+    sg_timer_set(l->loop, &l->maker.timer, sg_loop_now(l->loop) + LOOK_NS);
+}
+
+void sg_maker_end(struct sg_launcher *l)
+{
+    l->maker.is_off = true;
+    sg_timer_stop(l->loop, &l->maker.timer);
+    sg_maker_forget_all(l);
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
+        end_parked(p);
+    for (struct sg_box *b = l->boxes, *next; b; b = next) {
+        next = b->all_next;
+        if (b->state == SG_BOX_MAKING)
+            sg_box_end(b);
+    }
+}

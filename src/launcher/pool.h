@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which cells are made, and for whom.
+ *
+ * O1. A cell in the making belongs to its template, not to a request: when it is ready it goes to
+ *     the create that has waited longest, or is parked. So a burst of creates takes what a refill
+ *     had begun, and a create that was given up is no waste.
+ * O2. One step a pass of the loop: between two of them requests are served.
+ * O3. A pool is keyed by template only, never by size: limits are written at the claim.
+ * O4. Parked cells give way when memory is short, and when their template is replaced. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "launcher/box.h"
+#include "launcher/tmpl.h"
+#include "loop/loop.h"
+
+struct sg_launcher;
+
+/* A create that waits. */
+struct sg_wish {
+    uint32_t id; /* of the question */
+    char sandbox[SG_CTL_MAX_TAG + 1];
+    struct sg_limits limits; /* 0: the usual */
+    struct sg_wish *next;
+};
+
+struct sg_pool {
+    struct sg_launcher *launcher;
+    char template[SG_RECORD_TEMPLATE_MAX + 1];
+    unsigned wanted;      /* from the settings */
+    struct sg_tmpl *tmpl; /* NULL: not open */
+    uint64_t looked_ns;   /* when it was seen to be current */
+    struct sg_box *parked, **parked_end;
+    unsigned parked_count, making;
+    struct sg_wish *wishes, **wishes_end; /* owned */
+    unsigned wish_count;
+    uint64_t retry_ns, pause_ns; /* after a failure */
+    struct sg_pool *next;
+};
+
+struct sg_maker {
+    struct sg_pool *pools; /* owned */
+    unsigned wish_count;   /* of all pools */
+    struct sg_later step;
+    struct sg_timer timer; /* looks after pressure, templates, and those that failed */
+    bool is_short;         /* of memory: nothing is parked */
+    bool is_off;           /* the launcher is ending */
+};
+
+/* `list` is that of the setting: "TEMPLATE=NUMBER". */
+int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err);
+void sg_maker_begin(struct sg_launcher *l);
+/* No more cells: ends the parked ones and those in the making, forgets what waits. */
+void sg_maker_end(struct sg_launcher *l);
+
+/* A parked box of the template, or NULL: then `ret_pool` is where to wait. SG_NOT_FOUND: there is
+ * no such template. */
+int sg_pool_take(struct sg_launcher *l, const char *template, struct sg_box **ret,
+                 struct sg_pool **ret_pool, struct sg_err *err);
+void sg_pool_wait(struct sg_pool *p, const struct sg_wish *w); /* copies */
+
+bool sg_maker_has_wish(const struct sg_launcher *l, const char *sandbox);
+/* Forgets a create that waits. False: there is none. */
+bool sg_maker_forget(struct sg_launcher *l, const char *sandbox, uint32_t *ret_id);
+void sg_maker_forget_all(struct sg_launcher *l);
+
+/* From box.c: what became of a box in the making. A made one is parked. */
+void sg_pool_made(struct sg_pool *p, struct sg_box *b);
+void sg_pool_not_made(struct sg_pool *p, const struct sg_err *err);
+/* A parked one is ending. */
+void sg_pool_drop(struct sg_pool *p, struct sg_box *b);

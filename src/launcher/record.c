@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/id.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "engine/ids.h"
+#include "base/banned.h"
+
+enum { MAGIC = 0x43455253 /* "SREC" */, VERSION = 1, NAME_MAX_ = 32 };
+
+_Static_assert(sizeof(struct sg_record) == 200, "a record has no holes: it is compared as bytes");
+
+void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l)
+{
+    r->mem_bytes = l->mem_bytes;
+    r->cpu_milli = l->cpu_milli;
+    r->pids = l->pids;
+    r->disk_bytes = l->disk_bytes;
+    r->open_files = l->open_files;
+}
+
+struct sg_limits sg_record_limits(const struct sg_record *r)
+{
+    return (struct sg_limits) { .mem_bytes = r->mem_bytes,
+                                .cpu_milli = r->cpu_milli,
+                                .pids = r->pids,
+                                .disk_bytes = r->disk_bytes,
+                                .open_files = r->open_files };
+}
+
+static void name_of(uint32_t slot, const char *ending, char ret[NAME_MAX_])
+{
+    (void)snprintf(ret, NAME_MAX_, "%u%s", (unsigned)slot, ending);
+}
+
+int sg_record_write(int dir_fd, struct sg_record *r, struct sg_err *err)
+{
+    char name[NAME_MAX_];
+    name_of(r->slot, ".rec", name);
+    r->magic = MAGIC;
+    r->version = VERSION;
+    sg_auto_fd fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || pwrite(fd, r, sizeof *r, 0) != (ssize_t)sizeof *r)
+        return sg_fail_sys(err, "write the record of slot %u", (unsigned)r->slot);
+    return 0;
+}
+
+static bool is_text(const char *p, size_t cap)
+{
+    return memchr(p, 0, cap) != NULL;
+}
+
+static bool is_whole(const struct sg_record *r, uint32_t slot)
+{
+    if (r->magic != MAGIC || r->version != VERSION || r->slot != slot || r->pid < 0 ||
+        r->state < SG_RECORD_MAKING || r->state > SG_RECORD_CLAIMED ||
+        !is_text(r->sandbox, sizeof r->sandbox) || !is_text(r->template, sizeof r->template))
+        return false;
+    return r->state == SG_RECORD_CLAIMED ? sg_id_is_valid(r->sandbox, 's') : !*r->sandbox;
+}
+
+int sg_record_read(int dir_fd, uint32_t slot, struct sg_record *ret, struct sg_err *err)
+{
+    char name[NAME_MAX_];
+    struct sg_record r, extra;
+    name_of(slot, ".rec", name);
+    sg_auto_fd fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return sg_fail_sys(err, "open the record of slot %u", (unsigned)slot);
+    if (read(fd, &r, sizeof r) != (ssize_t)sizeof r || read(fd, &extra, 1) != 0 ||
+        !is_whole(&r, slot))
+        return sg_fail(err, SG_INVALID, "the record of slot %u is not one of ours", (unsigned)slot);
+    *ret = r;
+    return 0;
+}
+
+void sg_record_remove(int dir_fd, uint32_t slot)
+{
+    char name[NAME_MAX_];
+    name_of(slot, ".sock", name);
+    (void)unlinkat(dir_fd, name, 0);
+    name_of(slot, ".rec", name);
+    (void)unlinkat(dir_fd, name, 0);
+}
+
+int sg_record_slot_of(const char *name, const char *ending)
+{
+    const char *dot = strchr(name, '.');
+    uint64_t slot;
+    if (!dot || strcmp(dot, ending) != 0 ||
+        sg_parse_u64((struct sg_str) { name, (size_t)(dot - name) }, 0, SG_SLOT_COUNT - 1, &slot,
+                     NULL) < 0)
+        return -1;
+    return (int)slot;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records: what each cell is, in RUN/cells/<slot>.rec, for the launcher that comes after this one.
+ *
+ * E1. A record is written as soon as a slot is ours, and removed after everything else of it.
+ * E2. Its state only grows: making, parked, claimed. Only what is claimed was promised to anybody.
+ * E3. One write replaces the whole of it: a kill -9 leaves the old or the new one. The directory is
+ *     in memory (/run), so a record never outlives the boot of its cell. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "ctl/msg.h"
+#include "engine/spec.h"
+
+enum sg_record_state { SG_RECORD_MAKING = 1, SG_RECORD_PARKED, SG_RECORD_CLAIMED };
+
+enum { SG_RECORD_TEMPLATE_MAX = 64 }; /* as of image/template.h */
+
+struct sg_record {
+    uint32_t magic, version; /* set by sg_record_write() */
+    uint32_t state, slot;
+    int32_t pid; /* on the host; 0: not known yet */
+    uint32_t reserved;
+    uint64_t start_ticks;
+    uint64_t mem_bytes, cpu_milli, pids, disk_bytes, open_files;
+    uint64_t template_dev, template_ino; /* its directory: the name may lead to another by now */
+    char sandbox[SG_CTL_MAX_TAG + 8];    /* "" until claimed */
+    char template[SG_RECORD_TEMPLATE_MAX + 8];
+};
+
+void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l);
+struct sg_limits sg_record_limits(const struct sg_record *r);
+
+/* `dir_fd`: RUN/cells. */
+int sg_record_write(int dir_fd, struct sg_record *r, struct sg_err *err);
+
+/* SG_INVALID: not a whole record of this version, or not of that slot. SG_NOT_FOUND. */
+int sg_record_read(int dir_fd, uint32_t slot, struct sg_record *ret, struct sg_err *err);
+
+/* The record and the socket of the slot. */
+void sg_record_remove(int dir_fd, uint32_t slot);
+
+/* The slot that a file "<slot>.rec" (or with another ending) is of, or -1. */
+int sg_record_slot_of(const char *name, const char *ending);

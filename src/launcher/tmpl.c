@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/tmpl.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/parse.h"
+#include "image/store.h"
+#include "base/banned.h"
+
+enum { FIRST_USER = 1000 };
+
+static struct sg_tmpl *take(struct sg_template *t)
+{
+    struct sg_tmpl *ret = sg_new(struct sg_tmpl);
+    ret->t = *t;
+    ret->refs = 1;
+    struct stat st;
+    if (t->lock_fd >= 0 && fstat(t->lock_fd, &st) == 0) {
+        ret->dev = (uint64_t)st.st_dev;
+        ret->ino = (uint64_t)st.st_ino;
+    }
+    return ret;
+}
+
+struct sg_tmpl *sg_tmpl_open(const char *state_dir, const char *name, struct sg_err *err)
+{
+    struct sg_template t;
+    return sg_template_open(state_dir, name, &t, err) < 0 ? NULL : take(&t);
+}
+
+struct sg_tmpl *sg_tmpl_ref(struct sg_tmpl *t)
+{
+    t->refs++;
+    return t;
+}
+
+void sg_tmpl_unref(struct sg_tmpl *t)
+{
+    if (!t || --t->refs)
+        return;
+    sg_template_done(&t->t);
+    free(t);
+}
+
+/* Replaced templates keep their directory, under another name, while somebody holds it. */
+static int lock_by_inode(const char *state_dir, uint64_t dev, uint64_t ino)
+{
+    struct sg_err ignored;
+    sg_auto_fd store = sg_store_open(state_dir, false, &ignored);
+    int dup_fd = store < 0 ? -1 : fcntl(store, F_DUPFD_CLOEXEC, 3);
+    sg_auto_dir dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        struct stat st;
+        if (d->d_ino != ino)
+            continue;
+        sg_auto_fd fd = openat(store, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_dev == dev &&
+            syscall(SYS_flock, fd, LOCK_SH | LOCK_NB) == 0)
+            return sg_take_fd(&fd);
+    }
+    return -1;
+}
+
+struct sg_tmpl *sg_tmpl_reopen(const char *state_dir, const char *name, uint64_t dev, uint64_t ino)
+{
+    struct sg_err ignored;
+    struct sg_template t;
+    if (sg_template_open(state_dir, name, &t, &ignored) < 0)
+        sg_template_init(&t, name);
+    struct sg_tmpl *ret = take(&t);
+    if (ret->ino != ino || ret->dev != dev) {
+        sg_drop_fd(&ret->t.lock_fd);
+        ret->t.lock_fd = lock_by_inode(state_dir, dev, ino);
+        ret->dev = dev;
+        ret->ino = ino;
+    }
+    return ret;
+}
+
+bool sg_tmpl_is_current(const struct sg_tmpl *t)
+{
+    struct stat st;
+    const char *layer = t->t.layer, *slash = layer ? strrchr(layer, '/') : NULL;
+    if (!slash)
+        return false;
+    sg_auto_free char *dir = sg_printf("%.*s", (int)(slash - layer), layer);
+    return stat(dir, &st) == 0 && (uint64_t)st.st_ino == t->ino && (uint64_t)st.st_dev == t->dev;
+}
+
+/* Whose work directory it is: an image names its user by uid 1000 or root (image/template.h). */
+static uint32_t owner_of(const char *user)
+{
+    uint64_t id = FIRST_USER;
+    if (strcmp(user, "root") == 0)
+        id = 0;
+    else
+        (void)sg_parse_u64(sg_str_of(user), 0, SG_CELL_IDS - 1, &id, NULL);
+    return (uint32_t)id;
+}
+
+void sg_tmpl_fill_spec(const struct sg_tmpl *tmpl, bool is_rootless, struct sg_cell_spec *spec)
+{
+    const struct sg_template *t = &tmpl->t;
+    spec->layers[0] = t->layer;
+    spec->layer_count = 1;
+    for (size_t i = 0; i < t->bind_count; i++)
+        spec->binds[spec->bind_count++] =
+            (struct sg_bind) { t->binds[i].source, t->binds[i].target, SG_BIND_READ_ONLY };
+    for (size_t i = 0; i < t->hide_count; i++)
+        spec->hide[spec->hide_count++] = t->hide[i];
+    spec->grants_sudo = t->grants_sudo;
+    spec->is_idmapped = t->is_idmapped && !is_rootless;
+    spec->is_rootless = is_rootless;
+    spec->hostname = SG_CELL_HOSTNAME;
+    spec->workdir = t->workdir;
+    spec->owner_id = owner_of(t->user);
+}
+
+int sg_tmpl_fill_cell(const struct sg_tmpl *tmpl, struct sg_buf *env, struct sg_msg_l_cell *ret,
+                      struct sg_err *err)
+{
+    const struct sg_template *t = &tmpl->t;
+    char *list[SG_TEMPLATE_MAX_ENV + 1];
+    memcpy(list, t->env, t->env_count * sizeof list[0]);
+    list[t->env_count] = NULL;
+    ret->template = sg_text_of(t->name);
+    ret->user = sg_text_of(t->user);
+    ret->home = sg_text_of(t->home);
+    ret->workdir = sg_text_of(t->workdir);
+    ret->path = sg_text_of(t->path);
+    return sg_texts_pack(list, env, &ret->env, err);
+}

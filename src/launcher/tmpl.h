@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open templates, shared by the cells that are made of them. While one is open, its directory is
+ * locked and cannot be removed from under a cell (image/store.h). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "ctl/msg.h"
+#include "engine/spec.h"
+#include "image/template.h"
+
+struct sg_tmpl {
+    struct sg_template t;
+    uint64_t dev, ino; /* of its directory */
+    unsigned refs;
+};
+
+/* Returns a reference. */
+struct sg_tmpl *sg_tmpl_open(const char *state_dir, const char *name, struct sg_err *err);
+struct sg_tmpl *sg_tmpl_ref(struct sg_tmpl *t);
+void sg_tmpl_unref(struct sg_tmpl *t); /* NULL is fine */
+
+/* For a cell that was made of a directory which the name may no longer lead to: what the name says
+ * now, or the usual, but the lock on the directory that it was made of, where that is still there.
+ * Never fails. */
+struct sg_tmpl *sg_tmpl_reopen(const char *state_dir, const char *name, uint64_t dev, uint64_t ino);
+
+/* Does its name still lead to it? */
+bool sg_tmpl_is_current(const struct sg_tmpl *t);
+
+/* Fills what a template decides; borrows from it. */
+void sg_tmpl_fill_spec(const struct sg_tmpl *t, bool is_rootless, struct sg_cell_spec *spec);
+
+/* Fills what L_CELL says of a template; borrows from it and from `env`, which is filled. */
+int sg_tmpl_fill_cell(const struct sg_tmpl *t, struct sg_buf *env, struct sg_msg_l_cell *ret,
+                      struct sg_err *err);
