@@ -2,6 +2,7 @@
 """Commands in a sandbox: their streams, their ends, and what is kept of them."""
 import base64
 import concurrent.futures
+import contextlib
 import json
 import socket
 import time
@@ -156,10 +157,9 @@ def test_many_readers_see_the_same_bytes(box):
 
     def read(_):
         response = box.client.stream("GET", path)
-        with response.connection:
+        with contextlib.closing(response.connection):
             return response.read()
 
-    web.Connection.__enter__, web.Connection.__exit__ = lambda c: c, lambda c, *_: c.close()
     with concurrent.futures.ThreadPoolExecutor(25) as pool:
         texts = list(pool.map(read, range(25)))
     assert set(texts) == {b"".join(b"line %d\n" % n for n in range(40))}
