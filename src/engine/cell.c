@@ -242,9 +242,7 @@ static void lift_switched_limits(struct sg_limits *l)
 
 static int make_cgroups(struct sg_cell *c, struct sg_err *err)
 {
-    if (c->is_kept) {
-        sg_cgroup_init_kept(&c->cgroup, &c->ids);
-    } else {
+    if (!c->is_kept) {
         sg_cgroup_init(&c->cgroup, &c->ids);
         sg_sweeper_aim(&c->sweeper, &c->cgroup);
     }
@@ -268,6 +266,8 @@ static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_
             move_away(c->sweeper.pid, err) < 0)
             return -1;
     }
+    if (c->is_kept)
+        sg_cgroup_init_kept(&c->cgroup, &c->ids);
     c->makes_net = has_net && !c->has_sweeper;
     if (sg_cgroup_is_v2() && make_cgroups(c, err) < 0)
         return -1;
@@ -413,6 +413,11 @@ uint32_t sg_cell_slot(const struct sg_cell *c)
 int sg_cell_pid(const struct sg_cell *c)
 {
     return c->pid;
+}
+
+const struct sg_cgroup *sg_cell_cgroup(const struct sg_cell *c)
+{
+    return &c->cgroup;
 }
 
 int sg_cell_ctl(const struct sg_cell *c)

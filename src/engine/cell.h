@@ -45,7 +45,8 @@ void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd);
 
 uint32_t sg_cell_slot(const struct sg_cell *c);
 int sg_cell_pid(const struct sg_cell *c);
-int sg_cell_ctl(const struct sg_cell *c);   /* borrowed: SEQPACKET, our end */
+const struct sg_cgroup *sg_cell_cgroup(const struct sg_cell *c); /* of a kept one: at any time */
+int sg_cell_ctl(const struct sg_cell *c);                        /* borrowed: SEQPACKET, our end */
 int sg_cell_pidfd(const struct sg_cell *c); /* borrowed: readable when pid 1 is gone */
 
 struct sg_cell_report {

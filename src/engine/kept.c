@@ -79,26 +79,28 @@ static int check_process(const struct sg_kept *k, struct sg_err *err)
     return 0;
 }
 
-int sg_kept_adopt(bool is_rootless, uint32_t slot, int pid, uint64_t start_ticks,
-                  const struct sg_limits *limits, struct sg_kept *ret, struct sg_err *err)
+int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_kept *ret,
+                  struct sg_err *err)
 {
-    if (pid <= 1)
-        return sg_fail(err, SG_NOT_FOUND, "process %d is no cell", pid);
-    sg_auto_fd pidfd = (int)sg_raw(SYS_pidfd_open, pid, 0);
+    if (note->pid <= 1)
+        return sg_fail(err, SG_NOT_FOUND, "process %d is no cell", note->pid);
+    sg_auto_fd pidfd = (int)sg_raw(SYS_pidfd_open, note->pid, 0);
     if (pidfd < 0)
-        return sg_fail(err, SG_NOT_FOUND, "process %d is gone", pid);
+        return sg_fail(err, SG_NOT_FOUND, "process %d is gone", note->pid);
     struct sg_kept k = {
         .pidfd = pidfd,
-        .pid = pid,
-        .start_ticks = start_ticks,
-        .ids = { .slot = slot, .first = sg_ids_first(!is_rootless, slot), .lock_fd = -1 },
-        .limits = *limits,
+        .pid = note->pid,
+        .start_ticks = note->start_ticks,
+        .ids = { .slot = note->slot,
+                 .first = sg_ids_first(!is_rootless, note->slot),
+                 .lock_fd = -1 },
+        .limits = note->limits,
+        .cgroup = note->cgroup,
         .is_rootless = is_rootless,
         .may_be_frozen = true,
     };
     if (check_process(&k, err) < 0)
         return -1;
-    sg_cgroup_init_kept(&k.cgroup, &k.ids);
     *ret = k;
     (void)sg_take_fd(&pidfd);
     return 0;

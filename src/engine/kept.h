@@ -37,10 +37,19 @@ struct sg_kept {
 /* When the process was born (field 22 of /proc/<pid>/stat). SG_NOT_FOUND: there is none. */
 int sg_process_start_ticks(int pid, uint64_t *ret, struct sg_err *err);
 
+/* What its maker must leave to whoever comes after it. */
+struct sg_kept_note {
+    uint32_t slot;
+    int pid;
+    uint64_t start_ticks;
+    struct sg_limits limits;
+    struct sg_cgroup cgroup; /* where its maker made them: that depends on where it ran itself */
+};
+
 /* A cell that somebody else made. SG_NOT_FOUND: the process is gone, or is not the one that was
  * meant: another start, or ids that are not the slot's. */
-int sg_kept_adopt(bool is_rootless, uint32_t slot, int pid, uint64_t start_ticks,
-                  const struct sg_limits *limits, struct sg_kept *ret, struct sg_err *err);
+int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_kept *ret,
+                  struct sg_err *err);
 
 /* All that differs from what is set, or nothing: SG_CONFLICT where more is in use. open_files stays
  * as it was made. */

@@ -27,7 +27,7 @@ static bool is_held(const struct sg_launcher *l, uint32_t slot)
  * yet. A parked one lost its control socket, and ends, too: we only see to it. */
 static void judge(struct sg_launcher *l, uint32_t slot, struct tally *t)
 {
-    struct sg_record r;
+    struct sg_record r = { 0 };
     struct sg_err err = { 0 };
     const int has_record = sg_record_read(l->cells_fd, slot, &r, &err);
     if (has_record < 0 && err.kind != SG_NOT_FOUND)
@@ -40,7 +40,8 @@ static void judge(struct sg_launcher *l, uint32_t slot, struct tally *t)
                    SG_KV("sandbox", r.sandbox), SG_KV("error", err.msg));
     }
     if (!b) {
-        (void)sg_box_of_leftover(l, slot);
+        r.slot = slot;
+        (void)sg_box_of_leftover(l, &r);
         t->leftovers++;
     } else if (r.state == SG_RECORD_CLAIMED) {
         t->adopted++;

@@ -141,6 +141,7 @@ static int build(struct sg_box *b, struct sg_err *err)
     b->record.template_ino = b->tmpl->ino;
     (void)snprintf(b->record.template, sizeof b->record.template, "%s", b->tmpl->t.name);
     sg_record_set_limits(&b->record, &l->set.defaults);
+    sg_record_set_cgroup(&b->record, sg_cell_cgroup(b->cell));
     if (sg_record_write(l->cells_fd, &b->record, err) < 0)
         return -1;
     sg_auto_fd listener = open_listener(l, b->record.slot, err);
@@ -280,8 +281,9 @@ int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *
 struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, struct sg_err *err)
 {
     struct sg_kept kept;
-    const struct sg_limits limits = sg_record_limits(r);
-    if (sg_kept_adopt(l->set.is_rootless, r->slot, r->pid, r->start_ticks, &limits, &kept, err) < 0)
+    struct sg_kept_note note;
+    sg_record_note(r, &note);
+    if (sg_kept_adopt(l->set.is_rootless, &note, &kept, err) < 0)
         return NULL;
     struct sg_box *b = new_box(l, r->slot);
     b->kept = kept;
@@ -436,12 +438,14 @@ void sg_box_end(struct sg_box *b)
     sg_kept_kill(&b->kept);
 }
 
-struct sg_box *sg_box_of_leftover(struct sg_launcher *l, uint32_t slot)
+struct sg_box *sg_box_of_leftover(struct sg_launcher *l, const struct sg_record *r)
 {
-    struct sg_box *b = new_box(l, slot);
-    b->kept.ids = (struct sg_ids) { .slot = slot, .lock_fd = -1 };
+    struct sg_box *b = new_box(l, r->slot);
+    struct sg_kept_note note;
+    sg_record_note(r, &note);
+    b->kept.ids = (struct sg_ids) { .slot = r->slot, .lock_fd = -1 };
+    b->kept.cgroup = note.cgroup;
     b->kept.is_rootless = l->set.is_rootless;
-    sg_cgroup_init_kept(&b->kept.cgroup, &b->kept.ids);
     leave_state(b);
     sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop));
     return b;

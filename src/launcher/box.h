@@ -48,7 +48,7 @@ struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_t
 struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, struct sg_err *err);
 
 /* A slot whose process is gone already, or will be without our help: only traces are left. */
-struct sg_box *sg_box_of_leftover(struct sg_launcher *l, uint32_t slot);
+struct sg_box *sg_box_of_leftover(struct sg_launcher *l, const struct sg_record *r);
 
 /* Gives a parked one its name and its limits (0: as they are). On failure it is ended. */
 int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *limits,

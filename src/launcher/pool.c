@@ -20,6 +20,7 @@
 /* So many at a time: one builds while the others' own processes do their part. */
 enum { MAX_MAKING = 3, MIN_FREE_MIB = 256, MIN_FREE_PART = 32 };
 
+static const uint64_t LEISURE_NS = 2 * MS;
 static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 
@@ -103,9 +104,10 @@ static struct sg_pool *most_urgent(struct sg_launcher *l)
     return best;
 }
 
-static void step(struct sg_later *later)
+static void go_on(struct sg_launcher *l);
+
+static void step(struct sg_launcher *l)
 {
-    struct sg_launcher *l = SG_OWNER(later, struct sg_launcher, maker.step);
     struct sg_pool *p = l->making_count < MAX_MAKING && !l->maker.is_off ? most_urgent(l) : NULL;
     if (!p)
         return;
@@ -113,12 +115,29 @@ static void step(struct sg_later *later)
     p->making++;
     if (look_at_template(p, &err) < 0 || !sg_box_make(l, p, p->tmpl, &err))
         sg_pool_not_made(p, &err);
-    sg_later_call(l->loop, &l->maker.step);
+    go_on(l);
 }
 
+static void step_now(struct sg_later *later)
+{
+    step(SG_OWNER(later, struct sg_launcher, maker.step));
+}
+
+static void step_at_leisure(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    step(SG_OWNER(t, struct sg_launcher, maker.leisure));
+}
+
+/* For those who wait at once. A refill comes a moment later: whoever took the parked one goes on
+ * with it now, and would have to share the processor with the making of the next. */
 static void go_on(struct sg_launcher *l)
 {
-    sg_later_call(l->loop, &l->maker.step);
+    struct sg_maker *m = &l->maker;
+    if (m->wish_count)
+        sg_later_call(l->loop, &m->step);
+    else if (!m->is_off && !sg_timer_is_set(&m->leisure))
+        sg_timer_set(l->loop, &m->leisure, sg_loop_now(l->loop) + LEISURE_NS);
 }
 
 static struct sg_wish *pop_wish(struct sg_pool *p)
@@ -305,7 +324,8 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
 
 int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err)
 {
-    l->maker.step.call = step;
+    l->maker.step.call = step_now;
+    l->maker.leisure.fire = step_at_leisure;
     l->maker.timer.fire = look_after;
     for (size_t i = 0; i < n; i++) {
         const char *eq = strchr(list[i], '=');
@@ -331,6 +351,7 @@ void sg_maker_end(struct sg_launcher *l)
 {
     l->maker.is_off = true;
     sg_timer_stop(l->loop, &l->maker.timer);
+    sg_timer_stop(l->loop, &l->maker.leisure);
     sg_maker_forget_all(l);
     for (struct sg_pool *p = l->maker.pools; p; p = p->next)
         end_parked(p);

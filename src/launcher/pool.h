@@ -43,6 +43,7 @@ struct sg_maker {
     struct sg_pool *pools; /* owned */
     unsigned wish_count;   /* of all pools */
     struct sg_later step;
+    struct sg_timer leisure;
     struct sg_timer timer; /* looks after pressure, templates, and those that failed */
     bool is_short;         /* of memory: nothing is parked */
     bool is_off;           /* the launcher is ending */

@@ -16,7 +16,7 @@
 
 enum { MAGIC = 0x43455253 /* "SREC" */, VERSION = 1, NAME_MAX_ = 32 };
 
-_Static_assert(sizeof(struct sg_record) == 200, "a record has no holes: it is compared as bytes");
+_Static_assert(sizeof(struct sg_record) == 1808, "a record has no holes: it is compared as bytes");
 
 void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l)
 {
@@ -27,13 +27,27 @@ void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l)
     r->open_files = l->open_files;
 }
 
-struct sg_limits sg_record_limits(const struct sg_record *r)
+void sg_record_set_cgroup(struct sg_record *r, const struct sg_cgroup *g)
 {
-    return (struct sg_limits) { .mem_bytes = r->mem_bytes,
-                                .cpu_milli = r->cpu_milli,
-                                .pids = r->pids,
-                                .disk_bytes = r->disk_bytes,
-                                .open_files = r->open_files };
+    r->is_v2 = g->is_v2;
+    r->missing = g->missing;
+    memcpy(r->groups, g->dirs, sizeof r->groups);
+}
+
+void sg_record_note(const struct sg_record *r, struct sg_kept_note *ret)
+{
+    *ret = (struct sg_kept_note) {
+        .slot = r->slot,
+        .pid = r->pid,
+        .start_ticks = r->start_ticks,
+        .limits = { r->mem_bytes, r->cpu_milli, r->pids, r->disk_bytes, r->open_files },
+        .cgroup = { .is_v2 = r->is_v2,
+                    .missing = r->missing,
+                    .dir_count = r->is_v2 ? 1 : SG_GROUP_COUNT },
+    };
+    memcpy(ret->cgroup.dirs, r->groups, sizeof ret->cgroup.dirs);
+    for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
+        ret->cgroup.dir_fds[i] = ret->cgroup.join_fds[i] = -1;
 }
 
 static void name_of(uint32_t slot, const char *ending, char ret[NAME_MAX_])
@@ -58,12 +72,27 @@ static bool is_text(const char *p, size_t cap)
     return memchr(p, 0, cap) != NULL;
 }
 
+/* Directories are removed by these names: they are those of the slot, or none. */
+static bool is_group(const char *path, uint32_t slot)
+{
+    char tail[32];
+    (void)snprintf(tail, sizeof tail, "/sandglass-%u", (unsigned)slot);
+    if (!is_text(path, SG_CGROUP_PATH_MAX) || !*path)
+        return is_text(path, SG_CGROUP_PATH_MAX);
+    const size_t n = strlen(path), tail_n = strlen(tail);
+    return sg_starts_with(path, "/sys/fs/cgroup/") && !strstr(path, "/../") && n > tail_n &&
+           strcmp(path + n - tail_n, tail) == 0;
+}
+
 static bool is_whole(const struct sg_record *r, uint32_t slot)
 {
     if (r->magic != MAGIC || r->version != VERSION || r->slot != slot || r->pid < 0 ||
         r->state < SG_RECORD_MAKING || r->state > SG_RECORD_CLAIMED ||
         !is_text(r->sandbox, sizeof r->sandbox) || !is_text(r->template, sizeof r->template))
         return false;
+    for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
+        if (!is_group(r->groups[i], slot))
+            return false;
     return r->state == SG_RECORD_CLAIMED ? sg_id_is_valid(r->sandbox, 's') : !*r->sandbox;
 }
 

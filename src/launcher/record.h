@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "ctl/msg.h"
-#include "engine/spec.h"
+#include "engine/kept.h"
 
 enum sg_record_state { SG_RECORD_MAKING = 1, SG_RECORD_PARKED, SG_RECORD_CLAIMED };
 
@@ -22,15 +22,18 @@ struct sg_record {
     uint32_t state, slot;
     int32_t pid; /* on the host; 0: not known yet */
     uint32_t reserved;
+    uint32_t is_v2, missing; /* of its cgroups */
     uint64_t start_ticks;
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes, open_files;
     uint64_t template_dev, template_ino; /* its directory: the name may lead to another by now */
     char sandbox[SG_CTL_MAX_TAG + 8];    /* "" until claimed */
     char template[SG_RECORD_TEMPLATE_MAX + 8];
+    char groups[SG_GROUP_COUNT][SG_CGROUP_PATH_MAX];
 };
 
 void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l);
-struct sg_limits sg_record_limits(const struct sg_record *r);
+void sg_record_set_cgroup(struct sg_record *r, const struct sg_cgroup *g);
+void sg_record_note(const struct sg_record *r, struct sg_kept_note *ret);
 
 /* `dir_fd`: RUN/cells. */
 int sg_record_write(int dir_fd, struct sg_record *r, struct sg_err *err);

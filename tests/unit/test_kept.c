@@ -21,10 +21,7 @@
 enum { PATIENCE_MS = 10000, MIB = 1 << 20 };
 
 struct made {
-    uint32_t slot;
-    int pid;
-    uint64_t start_ticks;
-    struct sg_limits limits;
+    struct sg_kept_note note;
     int ctl_fd;
 };
 
@@ -49,10 +46,7 @@ static int make(const char *root, struct made *ret, struct sg_err *err)
     }
     struct sg_kept k;
     sg_cell_keep(cell, &k, &ret->ctl_fd);
-    ret->slot = k.ids.slot;
-    ret->pid = k.pid;
-    ret->start_ticks = k.start_ticks;
-    ret->limits = k.limits;
+    ret->note = (struct sg_kept_note) { k.ids.slot, k.pid, k.start_ticks, k.limits, k.cgroup };
     sg_kept_done(&k);
     return 0;
 }
@@ -104,7 +98,7 @@ static struct sg_kept adopt(const struct made *m)
 {
     struct sg_kept k;
     struct sg_err err = { 0 };
-    assert_ok(sg_kept_adopt(false, m->slot, m->pid, m->start_ticks, &m->limits, &k, &err), err);
+    assert_ok(sg_kept_adopt(false, &m->note, &k, &err), err);
     return k;
 }
 
@@ -157,9 +151,9 @@ static void a_kept_cell_outlives_its_maker_and_holds_its_slot(void **state)
     assert_true(is_there(&k));
     struct sg_ids ids;
     struct sg_err err;
-    assert_fails(sg_ids_claim_slot(true, m.slot, &ids, &err), err, SG_CONFLICT);
+    assert_fails(sg_ids_claim_slot(true, m.note.slot, &ids, &err), err, SG_CONFLICT);
     end(&k, &m);
-    assert_ok(sg_ids_claim_slot(true, m.slot, &ids, &err), err);
+    assert_ok(sg_ids_claim_slot(true, m.note.slot, &ids, &err), err);
     sg_ids_release(&ids);
 }
 
@@ -172,7 +166,7 @@ static void pid_1_has_the_socket_and_the_lock_and_nothing_else(void **state)
                                           "socket:",   "socket:",   "/run/sandglass/slots" };
     for (unsigned i = 0; i < SG_COUNT(wanted); i++) {
         char path[64], target[128] = "";
-        (void)snprintf(path, sizeof path, "/proc/%d/fd/%u", m.pid, i);
+        (void)snprintf(path, sizeof path, "/proc/%d/fd/%u", m.note.pid, i);
         (void)!readlink(path, target, sizeof target - 1);
         if (strncmp(target, wanted[i], strlen(wanted[i])) != 0)
             fail_msg("descriptor %u is '%s'", i, target);
@@ -187,17 +181,16 @@ static void another_process_is_never_adopted(void **state)
     struct made m = make_elsewhere();
     struct sg_kept k;
     struct sg_err err;
-    assert_fails(sg_kept_adopt(false, m.slot, m.pid, m.start_ticks + 1, &m.limits, &k, &err), err,
-                 SG_NOT_FOUND);
-    assert_fails(sg_kept_adopt(false, (m.slot + 1) % SG_SLOT_COUNT, m.pid, m.start_ticks, &m.limits,
-                               &k, &err),
-                 err, SG_NOT_FOUND);
-    assert_fails(sg_kept_adopt(false, m.slot, 1, m.start_ticks, &m.limits, &k, &err), err,
-                 SG_NOT_FOUND);
+    struct sg_kept_note later = m.note, elsewhere = m.note, first = m.note;
+    later.start_ticks++;
+    elsewhere.slot = (elsewhere.slot + 1) % SG_SLOT_COUNT;
+    first.pid = 1;
+    assert_fails(sg_kept_adopt(false, &later, &k, &err), err, SG_NOT_FOUND);
+    assert_fails(sg_kept_adopt(false, &elsewhere, &k, &err), err, SG_NOT_FOUND);
+    assert_fails(sg_kept_adopt(false, &first, &k, &err), err, SG_NOT_FOUND);
     k = adopt(&m);
     end(&k, &m);
-    assert_fails(sg_kept_adopt(false, m.slot, m.pid, m.start_ticks, &m.limits, &k, &err), err,
-                 SG_NOT_FOUND);
+    assert_fails(sg_kept_adopt(false, &m.note, &k, &err), err, SG_NOT_FOUND);
 }
 
 static void limits_change_while_it_runs_and_all_or_nothing(void **state)
@@ -223,7 +216,7 @@ static void limits_change_while_it_runs_and_all_or_nothing(void **state)
 
     /* It stores a file already: a disk of nothing is refused, and the memory stays. */
     char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/root/tmp/file", m.pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/root/tmp/file", m.note.pid);
     sg_auto_fd file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     static char block[2 * MIB];
     assert_int_equal(write(file, block, sizeof block), sizeof block);
@@ -286,7 +279,7 @@ static void a_slot_that_somebody_else_took_is_left_alone(void **state)
     await(k.pidfd);
     struct sg_ids ids;
     struct sg_err err = { 0 };
-    assert_ok(sg_ids_claim_slot(true, m.slot, &ids, &err), err);
+    assert_ok(sg_ids_claim_slot(true, m.note.slot, &ids, &err), err);
     assert_ok(sg_kept_finish(&k, &err), err);
     assert_true(k.has_lost_slot);
     assert_true(is_there(&k)); /* theirs to remove */
