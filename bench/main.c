@@ -9,14 +9,16 @@
 
 #include "base/auto.h"
 #include "bench.h"
+#include "service.h"
 #include "base/banned.h"
 
 static const struct {
     const char *name;
     int (*run)(const struct sg_bench *b, struct sg_err *err);
 } cases[] = {
-    { "run", sg_case_run },       { "engine", sg_case_engine }, { "spawn", sg_case_spawn },
-    { "python", sg_case_python }, { "cpu", sg_case_cpu },       { "idle", sg_case_idle },
+    { "run", sg_case_run },         { "engine", sg_case_engine }, { "spawn", sg_case_spawn },
+    { "python", sg_case_python },   { "cpu", sg_case_cpu },       { "idle", sg_case_idle },
+    { "service", sg_case_service }, { "crowd", sg_case_crowd },   { "http", sg_case_http },
 };
 
 /* ---- for the cases ---- */
@@ -154,9 +156,10 @@ static int parse(char **argv, struct sg_bench *b, struct settings *s, struct sg_
             return sg_fail(err, SG_INVALID, "%s needs a value", flags[i].flag);
     }
     if (s->only && !is_case(s->only))
-        return sg_fail(err, SG_INVALID,
-                       "no case %s; there are run, engine, spawn, python, cpu and idle",
-                       sg_quote(s->only).s);
+        return sg_fail(
+            err, SG_INVALID,
+            "no case %s; there are run, engine, spawn, python, cpu, idle, service, crowd and http",
+            sg_quote(s->only).s);
     if (!b->sandglass || !b->burn || !b->dir || !s->cgroups)
         return sg_fail(err, SG_INVALID, "start it with bench/run");
     return 0;

@@ -1,8 +1,10 @@
-# shellcheck shell=bash disable=SC2154 # read by bench/run, which sets dir and sandglass
+# shellcheck shell=bash disable=SC2154 # read by bench/run, which sets dir, build and sandglass
 # SPDX-License-Identifier: Apache-2.0
 # The competition: a root directory for all, and a Docker Engine of our own.
 
-engine_pid=
+engine_pid=''
+service_pid=''
+nginx_pid=''
 
 # A skeleton as `sandglass run` makes it, copied to where others can use it.
 make_rootfs()
@@ -45,14 +47,98 @@ start_engine()
     return 1
 }
 
-# $*: the arguments of the benchmark. Only one case has peers.
+free_port()
+{
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# $1: a command that succeeds when it is there; $2: who must live meanwhile.
+await()
+{
+    local tries
+    for ((tries = 0; tries < 300; tries++)); do
+        ! eval "$1" >/dev/null 2>&1 || return 0
+        kill -0 "$2" 2>/dev/null || break
+        sleep 0.1
+    done
+    return 1
+}
+
+# The service, from an installation of its own.
+start_service()
+{
+    local port program
+    port=$(free_port)
+    mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
+    cp "$sandglass" "$dir/inst/bin/"
+    for program in launcher/sandglass-launcher daemon/sandglassd init/sandglass-init unpack/sandglass-unpack; do
+        cp "$build/src/$program" "$dir/inst/libexec/sandglass/"
+    done
+    cat >"$dir/service.toml" <<END
+state_dir = "$dir/state"
+[serve]
+listen = "127.0.0.1:$port"
+run_dir = "$dir/run"
+template = "host"
+pool = ["host=64"]
+max_sandboxes = 2000
+END
+    SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
+        >"$dir/service.log" 2>&1 &
+    service_pid=$!
+    if ! await "(exec 3<>/dev/tcp/127.0.0.1/$port) && test -S $dir/run/api.sock" "$service_pid"; then
+        tail -n 5 "$dir/service.log" >&2
+        return 1
+    fi
+    echo "$port" >"$dir/service.port"
+}
+
+# One worker, sendfile, no log: what it is best at.
+start_nginx()
+{
+    local port
+    port=$(free_port)
+    mkdir -p "$dir/nginx"
+    chmod 755 "$dir" "$dir/nginx"
+    printf '{"status":"ok"}' >"$dir/nginx/small"
+    head -c 128M /dev/urandom >"$dir/nginx/large"
+    cat >"$dir/nginx.conf" <<END
+worker_processes 1;
+daemon off;
+pid $dir/nginx.pid;
+error_log $dir/nginx.log;
+events { worker_connections 256; }
+http {
+    access_log off; sendfile on; tcp_nopush on; keepalive_requests 10000000;
+    client_body_temp_path $dir/nginx-tmp; proxy_temp_path $dir/nginx-tmp; fastcgi_temp_path $dir/nginx-tmp;
+    uwsgi_temp_path $dir/nginx-tmp; scgi_temp_path $dir/nginx-tmp;
+    server { listen 127.0.0.1:$port; root $dir/nginx; }
+}
+END
+    setpriv --pdeathsig TERM nginx -c "$dir/nginx.conf" 2>"$dir/nginx.err" &
+    nginx_pid=$!
+    await "exec 3<>/dev/tcp/127.0.0.1/$port" "$nginx_pid" && echo "$port" >"$dir/nginx.port"
+}
+
+stop()
+{
+    if [ -n "$1" ]; then
+        kill "-$2" "$1" 2>/dev/null || true
+        wait "$1" 2>/dev/null || true
+    fi
+}
+
+# $*: the arguments of the benchmark: a case that runs alone needs only its own peers.
 peers_up()
 {
     local program
     make_rootfs
     case " $* " in
     *" --only run "*) ;;
+    *" --only service "* | *" --only crowd "*) start_service && return ;;
+    *" --only http "*) start_service && { start_nginx || true; } && return ;;
     *" --only "*) return ;;
+    *) start_service && { start_nginx || true; } ;;
     esac
     for program in bwrap crun dockerd docker; do
         [ -x "/usr/bin/$program" ] || [ -x "/usr/sbin/$program" ] ||
@@ -80,5 +166,7 @@ stop_engine()
 peers_down()
 {
     stop_engine
+    stop "$service_pid" INT
+    stop "$nginx_pid" TERM
     rmdir "/sys/fs/cgroup/sgbench-$$" /sys/fs/cgroup/*/"sgbench-$$" 2>/dev/null || true
 }

@@ -39,12 +39,23 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-uint64_t sg_series_median(const struct sg_series *s)
+static uint64_t *sorted_copy(const struct sg_series *s) /* returns owned */
 {
     uint64_t *sorted = sg_alloc(s->n * sizeof *sorted);
     memcpy(sorted, s->v, s->n * sizeof *sorted);
     qsort(sorted, s->n, sizeof *sorted, by_value);
+    return sorted;
+}
+
+uint64_t sg_series_median(const struct sg_series *s)
+{
+    sg_auto_free uint64_t *sorted = sorted_copy(s);
     const uint64_t low = sorted[(s->n - 1) / 2], high = sorted[s->n / 2];
-    free(sorted);
     return low + (high - low) / 2;
+}
+
+uint64_t sg_series_rank(const struct sg_series *s, unsigned percent)
+{
+    sg_auto_free uint64_t *sorted = sorted_copy(s);
+    return sorted[(s->n - 1) * percent / 100];
 }

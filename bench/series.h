@@ -18,5 +18,6 @@ void sg_series_add(struct sg_series *s, uint64_t value); /* at most `cap` times 
 /* Of one value at least. */
 uint64_t sg_series_min(const struct sg_series *s);
 uint64_t sg_series_median(const struct sg_series *s);
+uint64_t sg_series_rank(const struct sg_series *s, unsigned percent); /* 99: all but one in 100 */
 
 #define sg_auto_series __attribute__((cleanup(sg_series_done))) struct sg_series

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/banned.h"
+
+enum { POOL_TRIES = 2000 };
+
+static int read_number(const char *dir, const char *name, unsigned *ret)
+{
+    sg_auto_free char *path = sg_printf("%s/%s", dir, name);
+    sg_auto_file f = fopen(path, "re");
+    return f && fscanf(f, "%u", ret) == 1 ? 0 : -1;
+}
+
+int sg_service_find(const struct sg_bench *b, struct sg_service *ret, struct sg_err *err)
+{
+    unsigned port = 0, nginx = 0;
+    if (read_number(b->dir, "service.port", &port) < 0)
+        return sg_fail(err, SG_NOT_FOUND, "the service does not run");
+    (void)read_number(b->dir, "nginx.port", &nginx);
+    *ret = (struct sg_service) { .port = (uint16_t)port, .nginx_port = (uint16_t)nginx };
+    (void)snprintf(ret->run_dir, sizeof ret->run_dir, "%s/run", b->dir);
+    sg_auto_free char *local = sg_printf("%s/api.sock", ret->run_dir);
+    struct sg_http h;
+    int result = sg_http_open(&h, 0, local, NULL, err);
+    if (result == 0)
+        result =
+            sg_http_ask(&h, "POST", "/v1/keys",
+                        "{\"name\":\"bench\",\"scopes\":[\"read\",\"exec\",\"admin\"]}", 201, err);
+    if (result == 0)
+        result = sg_http_member(&h, "key", ret->key, sizeof ret->key, err);
+    sg_http_close(&h);
+    return result;
+}
+
+int sg_service_connect(const struct sg_service *s, struct sg_http *h, struct sg_err *err)
+{
+    return sg_http_open(h, s->port, NULL, s->key, err);
+}
+
+int sg_service_create(struct sg_http *h, char ret_id[SG_BENCH_ID], struct sg_err *err)
+{
+    if (sg_http_ask(h, "POST", "/v1/sandboxes", "{\"timeoutMs\":0}", 201, err) < 0)
+        return -1;
+    return sg_http_member(h, "id", ret_id, SG_BENCH_ID, err);
+}
+
+int sg_service_destroy(struct sg_http *h, const char *id, struct sg_err *err)
+{
+    char path[96];
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s", id);
+    return sg_http_ask(h, "DELETE", path, NULL, 204, err);
+}
+
+int sg_service_exec_true(struct sg_http *h, const char *id, struct sg_err *err)
+{
+    char path[96];
+    (void)snprintf(path, sizeof path, "/v1/sandboxes/%s/exec", id);
+    if (sg_http_ask(h, "POST", path, "{\"argv\":[\"/bin/true\"]}", 200, err) < 0)
+        return -1;
+    return strstr(sg_http_body(h), "\"exitCode\":0") ? 0
+                                                     : sg_fail(err, SG_INTERNAL, "true was false");
+}
+
+int sg_service_await_pool(struct sg_http *h, struct sg_err *err)
+{
+    for (unsigned i = 0; i < POOL_TRIES; i++) {
+        unsigned parked = 0, wanted = 1;
+        if (sg_race_check(err) < 0 || sg_http_ask(h, "GET", "/v1/pool", NULL, 200, err) < 0)
+            return -1;
+        const char *at = strstr(sg_http_body(h), "\"parked\":");
+        if (!at || sscanf(at, "\"parked\":%u,\"wanted\":%u", &parked, &wanted) != 2)
+            return sg_fail(err, SG_UNAVAILABLE, "there is no pool");
+        if (parked >= wanted)
+            return 0;
+        (void)nanosleep(&(struct timespec) { .tv_nsec = 5000000 }, NULL);
+    }
+    return sg_fail(err, SG_TIMEOUT, "the pool does not fill");
+}
+
+/* ---- the daemon's memory ---- */
+
+static bool is_daemon(const char *pid)
+{
+    char name[32] = "";
+    sg_auto_free char *path = sg_printf("/proc/%s/comm", pid);
+    sg_auto_file f = fopen(path, "re");
+    return f && fgets(name, sizeof name, f) && strcmp(name, "sandglassd\n") == 0;
+}
+
+static uint64_t resident_kib(const char *pid)
+{
+    char line[128];
+    unsigned long kib = 0;
+    sg_auto_free char *path = sg_printf("/proc/%s/status", pid);
+    sg_auto_file f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmRSS: %lu", &kib) == 1)
+            break;
+    return kib;
+}
+
+int sg_service_daemon_kib(const struct sg_service *s, uint64_t *ret_kib, struct sg_err *err)
+{
+    (void)s;
+    sg_auto_dir proc = opendir("/proc");
+    uint64_t most = 0; /* one service runs; of several the largest is ours */
+    for (struct dirent *e; proc && (e = readdir(proc));)
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && is_daemon(e->d_name)) {
+            const uint64_t kib = resident_kib(e->d_name);
+            most = kib > most ? kib : most;
+        }
+    if (!most)
+        return sg_fail(err, SG_NOT_FOUND, "no sandglassd runs");
+    *ret_kib = most;
+    return 0;
+}
