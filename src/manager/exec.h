@@ -41,7 +41,7 @@ struct sg_exec {
     uint64_t cpu_ns, max_rss_bytes;
     uint64_t total_bytes; /* of output so far: the end of the combined offset */
     bool is_complete;     /* ended, and every byte of its output is in the journal */
-    void *impl;           /* exec.c's own */
+    void *impl;           /* exec_internal.h */
 };
 
 struct sg_exec_spec {
@@ -82,7 +82,7 @@ ssize_t sg_reader_read(struct sg_reader *r, enum sg_stream *ret_stream, void *to
 
 /* ---- input and control ---- */
 
-/* Takes what fits, returns how much; 0 with `*ret_is_full`: call again after `writable`. */
+/* Takes what fits, returns how much; 0: there is no room, wait for it with the next call. */
 ssize_t sg_exec_write(struct sg_exec *x, const void *p, size_t n, struct sg_err *err);
 /* Calls back once: when there is room for input again, or when the exec has ended or goes away (a
  * write then fails). One waiter at a time: SG_CONFLICT. */

@@ -16,19 +16,21 @@ int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *
                  unsigned fd_count, sg_files_cb *cb, void *arg, struct sg_err *err);
 
 /* Opens for writing under a temporary name beside `path`; sg_files_commit() moves it into place,
- * sg_files_abandon() removes it. */
-struct sg_file_write; /* owned by the caller until one of the two */
+ * sg_files_abandon() removes it. A link at `path` is replaced, not followed. */
+#define SG_FILE_MODE_KEPT UINT32_MAX /* as the file that is replaced; 0644 where there is none */
+struct sg_file_write;                /* owned by the caller until one of the two */
 typedef void sg_file_write_cb(void *arg, struct sg_file_write *w, int fd,
                               const struct sg_err *err); /* fd: borrowed */
 int sg_files_write(struct sg_sandbox *s, const struct sg_who *who, const char *user,
                    const char *path, uint32_t mode, sg_file_write_cb *cb, void *arg,
                    struct sg_err *err);
 typedef void sg_files_done_cb(void *arg, const struct sg_err *err);
+/* May call back before it returns. */
 void sg_files_commit(struct sg_file_write *w, sg_files_done_cb *cb, void *arg);
 void sg_files_abandon(struct sg_file_write *w);
 
 /* Changes below a directory. `changed` with path and what (SG_CHANGED_...); path NULL: the watch
- * has ended with its sandbox. */
+ * has ended with its sandbox, and `w` with it. */
 struct sg_watch_sub;
 typedef void sg_watch_changed(void *arg, const char *path, uint32_t what);
 typedef void sg_watch_cb(void *arg, struct sg_watch_sub *w, const struct sg_err *err);
@@ -37,7 +39,8 @@ int sg_files_watch(struct sg_sandbox *s, const struct sg_who *who, const char *u
                    void *arg, struct sg_err *err);
 void sg_files_unwatch(struct sg_watch_sub *w);
 
-/* One tree from one sandbox to another, both of the caller's organisation. */
+/* One file or tree from one sandbox to another, both of the same organisation; it becomes
+ * `to_path`, whole or not at all. */
 int sg_files_copy(struct sg_sandbox *from, const char *path, struct sg_sandbox *to,
                   const char *to_path, const struct sg_who *who, sg_files_done_cb *cb, void *arg,
                   struct sg_err *err);

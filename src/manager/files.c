@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about files: the rules, the default user, and what becomes of the answers. */
+#include "manager/files.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/json.h"
+#include "manager/files_internal.h"
+#include "tier/peer.h"
+#include "base/banned.h"
+
+struct sg_files_ask {
+    struct sg_files_ask *next, **link;
+    struct sg_sandbox *s;
+    enum sg_msg_type type;
+    sg_files_cb *cb;
+    void *arg;
+};
+
+struct sg_files_set *sg_files_set(struct sg_sandbox *s)
+{
+    if (!s->files_impl)
+        s->files_impl = sg_new(struct sg_files_set);
+    return s->files_impl;
+}
+
+/* ---- what may be asked ---- */
+
+enum { WRITING = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND };
+
+/* A row a request: where its texts are, what it needs, what the audit calls it (NULL: it changes
+ * nothing and is not recorded). */
+static const struct rule {
+    unsigned scope;
+    const char *action;
+    uint16_t user_at, path_at, to_at;
+    mode_t kind; /* of the descriptor in the answer; 0: none is expected */
+} rules[SG_MSG_TYPE_COUNT] = {
+#define AT(f) offsetof(struct sg_msg, f)
+    [SG_MSG_OPEN] = { SG_SCOPE_READ, NULL, AT(open.user), AT(open.path), 0, S_IFREG },
+    [SG_MSG_STAT] = { SG_SCOPE_READ, NULL, AT(stat.user), AT(stat.path), 0, 0 },
+    [SG_MSG_LIST] = { SG_SCOPE_READ, NULL, AT(list.user), AT(list.path), 0, 0 },
+    [SG_MSG_FIND] = { SG_SCOPE_READ, NULL, AT(find.user), AT(find.path), 0, 0 },
+    [SG_MSG_TAR_OUT] = { SG_SCOPE_READ, NULL, AT(tar.user), AT(tar.path), 0, 0 },
+    [SG_MSG_TAR_IN] = { SG_SCOPE_EXEC, "file.unpack", AT(tar.user), AT(tar.path), 0, 0 },
+    [SG_MSG_MAKE] = { SG_SCOPE_EXEC, "file.make", AT(make.user), AT(make.path), 0, 0 },
+    [SG_MSG_MOVE] = { SG_SCOPE_EXEC, "file.move", AT(move.user), AT(move.from), AT(move.to), 0 },
+    [SG_MSG_REMOVE] = { SG_SCOPE_EXEC, "file.remove", AT(remove.user), AT(remove.path), 0, 0 },
+    [SG_MSG_SETATTR] = { SG_SCOPE_EXEC, "file.chmod", AT(setattr.user), AT(setattr.path), 0, 0 },
+    [SG_MSG_WATCH] = { SG_SCOPE_READ, NULL, AT(watch.user), AT(watch.path), 0, 0 },
+    [SG_MSG_DIAL] = { SG_SCOPE_EXEC, "port.dial", AT(dial.user), AT(dial.path), 0, S_IFSOCK },
+#undef AT
+};
+
+static struct sg_text *text_at(struct sg_msg *m, uint16_t offset)
+{
+    return (struct sg_text *)(void *)((char *)m + offset);
+}
+
+static void audit(struct sg_sandbox *s, const struct sg_who *who, const char *action,
+                  const char *path, const char *to)
+{
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, 16 * SG_CTL_MAX_PATH);
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "path");
+    sg_json_str(&j, path);
+    if (to) {
+        sg_json_key(&j, "to");
+        sg_json_str(&j, to);
+    }
+    sg_json_close(&j, '}');
+    sg_manager_audit(s->manager, who, action, s, sg_buf_cstr(&out));
+}
+
+int sg_files_permit(struct sg_sandbox *s, const struct sg_who *who, unsigned scope,
+                    const char *action, const char *path, const char *to, struct sg_err *err)
+{
+    if (sg_tenant_demand(who, scope, err) < 0)
+        return sg_manager_denied(s->manager, who, action ? action : "file.read", s, err);
+    if (sg_sandbox_demand_running(s, err) < 0)
+        return -1;
+    sg_sandbox_touch(s);
+    if (action)
+        audit(s, who, action, path, to);
+    return 0;
+}
+
+/* ---- the question ---- */
+
+static int check_fds(const struct sg_files_ask *a, const struct sg_packet *p, struct sg_err *err)
+{
+    const mode_t wanted = rules[a->type].kind;
+    struct stat st;
+    if (p->fd_count && wanted == S_IFREG && fstat(p->fds[0], &st) == 0 && S_ISDIR(st.st_mode))
+        return 0; /* a file may turn out to be a directory: the asker's business */
+    if (wanted && (!p->fd_count || fstat(p->fds[0], &st) < 0 || (st.st_mode & S_IFMT) != wanted))
+        return sg_fail(err, SG_UNAVAILABLE, "init sent something else than was asked for");
+    return 0;
+}
+
+static void close_ask(struct sg_files_ask *a, struct sg_packet *p, const struct sg_err *err)
+{
+    *a->link = a->next;
+    if (a->next)
+        a->next->link = a->link;
+    sg_sandbox_work_end(a->s);
+    a->cb(a->arg, p, err);
+    free(a);
+}
+
+static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_files_ask *a = arg;
+    struct sg_err own;
+    if (p && check_fds(a, p, &own) < 0)
+        close_ask(a, NULL, &own);
+    else
+        close_ask(a, p, err);
+}
+
+int sg_files_send(struct sg_sandbox *s, struct sg_msg *m, const int *fds, unsigned fd_count,
+                  sg_files_cb *cb, void *arg, struct sg_err *err)
+{
+    struct sg_text *user = text_at(m, rules[m->type].user_at);
+    if (!user->n && s->user)
+        *user = sg_text_of(s->user);
+    if (sg_sandbox_demand_running(s, err) < 0)
+        return -1;
+    struct sg_files_set *set = sg_files_set(s);
+    struct sg_files_ask *a = sg_new(struct sg_files_ask);
+    *a = (struct sg_files_ask) { .s = s, .type = m->type, .cb = cb, .arg = arg };
+    if (sg_peer_ask(s->peer, m, fds, fd_count, answered, a, err) < 0) {
+        free(a);
+        return -1;
+    }
+    a->next = set->asks;
+    a->link = &set->asks;
+    if (a->next)
+        a->next->link = &a->next;
+    set->asks = a;
+    sg_sandbox_work_begin(s);
+    return 0;
+}
+
+int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *m, const int *fds,
+                 unsigned fd_count, sg_files_cb *cb, void *arg, struct sg_err *err)
+{
+    const struct rule *r = &rules[m->type];
+    if (!r->scope)
+        return sg_fail(err, SG_INTERNAL, "%s is no question about files",
+                       sg_msg_table[m->type].name);
+    const bool writes = m->type == SG_MSG_OPEN && m->open.flags & WRITING;
+    if (sg_files_permit(s, who, writes ? SG_SCOPE_EXEC : r->scope,
+                        writes ? "file.write" : r->action, text_at(m, r->path_at)->p,
+                        r->to_at ? text_at(m, r->to_at)->p : NULL, err) < 0)
+        return -1;
+    return sg_files_send(s, m, fds, fd_count, cb, arg, err);
+}
+
+/* ---- small things ---- */
+
+char *sg_files_beside(const char *path)
+{
+    struct sg_id id = sg_id_new('f');
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    while (n && path[n - 1] != '/')
+        n--;
+    return sg_printf("%.*s.sandglass-%s", (int)n, path, id.s);
+}
+
+void sg_files_tidy(struct sg_sandbox *s, const char *user, const char *path)
+{
+    struct sg_msg m = { .type = SG_MSG_REMOVE,
+                        .remove = { sg_text_of(*user || !s->user ? user : s->user),
+                                    sg_text_of(path), SG_REMOVE_RECURSIVE } };
+    struct sg_err err;
+    if (s->peer)
+        (void)sg_peer_ask(s->peer, &m, NULL, 0, NULL, NULL, &err);
+}
+
+/* ---- hooks ---- */
+
+void sg_files_sandbox_ended(struct sg_sandbox *s)
+{
+    sg_file_writes_lose(s);
+    sg_watches_end(s);
+}
+
+void sg_files_forget(struct sg_sandbox *s, bool is_manager_ending)
+{
+    struct sg_files_set *set = s->files_impl;
+    struct sg_err err;
+    if (!set)
+        return;
+    sg_file_writes_lose(s);
+    (void)sg_fail(&err, SG_UNAVAILABLE, "%s",
+                  is_manager_ending ? "the service is stopping" : "the sandbox is gone");
+    while (set->asks)
+        close_ask(set->asks, NULL, &err);
+    sg_watches_end(s);
+    free(set);
+    s->files_impl = NULL;
+}
