@@ -211,6 +211,12 @@ class Launcher(Channel):
     def records(self):
         return sorted(p.name for p in (self.run_dir / "cells").glob("*.rec"))
 
+    def slot_of(self, sandbox):
+        for path in (self.run_dir / "cells").glob("*.rec"):
+            if sandbox.encode() + b"\0" in path.read_bytes():
+                return int(path.stem)
+        raise KeyError(sandbox)
+
     def kill(self):
         self.process.kill()
         self.process.wait()
@@ -246,7 +252,7 @@ def run_inside(init, *argv, user="", stdout=None):
     """Spawns through init and waits for the end; returns (code, output)."""
     r, w = os.pipe()
     init.last += 1
-    values = {"flags": 2, "user": user, "cwd": "/", "argv": list(argv), "tag": f"x{init.last}",
+    values = {"flags": 2, "user": user, "cwd": "/", "argv": list(argv), "tag": new_id(),
               "env": ["PATH=/usr/bin:/bin"]}
     init.sock.sendmsg([pack("spawn", init.last, init.epoch, values)],
                       [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [w]))])
