@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/jsonr.h"
 #include "base/str.h"
-#include "image/template.h"
 #include "manager/life.h"
 
 #include "base/banned.h"
@@ -203,7 +202,7 @@ static int check_templates(const struct sg_who *who, const char *const *v, struc
     for (size_t i = 0; v && v[i]; i++) {
         if (i == TEMPLATES_MAX)
             return sg_fail(err, SG_INVALID, "a key names at most %d templates", TEMPLATES_MAX);
-        if (strcmp(v[i], "host") != 0 && sg_template_check_name(v[i], err) < 0)
+        if (sg_template_name_check(v[i], err) < 0)
             return -1;
         if (own && !has_template(own, v[i]))
             return sg_fail(err, SG_DENIED, "this key may not use template %s itself",

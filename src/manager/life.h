@@ -134,6 +134,7 @@ const struct sg_gone *sg_list_gone(const struct sg_manager *m, const char *id); 
 void sg_create_begin(struct sg_sandbox *s); /* of a new one, or of a fresh attempt */
 /* UINT64_MAX becomes the default. */
 int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err);
+int sg_template_name_check(const char *name, struct sg_err *err);
 int sg_pairs_check(const char *what, const struct sg_pair *v, size_t n, bool is_env,
                    struct sg_err *err);
 
