@@ -133,8 +133,11 @@ enum {
     SG_HELLO_KEEP = 2,     /* outlive this connection; remember every end until RELEASE */
 };
 enum { SG_KEPT_EXITED = 8, SG_KEPT_PTY = 16 }; /* KEPT flags, beside SG_SPAWN_STDIN to STDERR */
-enum { SG_TAR_OVERWRITE = 1 };                 /* TAR_IN: existing files are replaced */
-enum { SG_FIND_TEXT = 1 };                     /* FIND: `text` is looked for in files */
+enum {                                         /* TAR_IN */
+       SG_TAR_OVERWRITE = 1,                   /* existing files are replaced */
+       SG_TAR_ANY_LINK = 2, /* symbolic links may lead anywhere: the archive is of our own making */
+};
+enum { SG_FIND_TEXT = 1 }; /* FIND: `text` is looked for in files */
 enum { SG_L_PARKED = 1, SG_L_ROOTLESS = 2, SG_L_FREEZER = 4 }; /* L_CELL and L_WELCOME flags */
 enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED };      /* L_ENDED cause */
 /* CHANGED what */

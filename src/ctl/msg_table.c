@@ -91,7 +91,7 @@ static const struct sg_field changed[] = { U32(changed, watch, ANY), U32(changed
 
 static const struct sg_field release[] = { TEXT(release, tag, SG_CTL_MAX_TAG) };
 static const struct sg_field tar[] = { TEXT(tar, user, USER_MAX), TEXT(tar, path, SG_CTL_MAX_PATH),
-                                       U32(tar, flags, 1) };
+                                       U32(tar, flags, 3) };
 static const struct sg_field find[] = {
     TEXT(find, user, USER_MAX),  TEXT(find, path, SG_CTL_MAX_PATH),
     TEXT(find, name, LABEL_MAX), TEXT(find, text, TEXT_MAX),

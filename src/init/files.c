@@ -17,7 +17,6 @@
 enum {
     ACCESS_MODE = O_RDONLY | O_WRONLY | O_RDWR, /* not O_ACCMODE: musl's lets O_PATH through */
     OPEN_FLAGS = ACCESS_MODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW,
-    DIR_MODE = 0755,
 };
 
 static uint64_t mtime_ns(const struct stat *st)
@@ -92,48 +91,12 @@ int sg_handle_stat(struct sg_init *in, struct sg_call *c, struct sg_err *err)
 
 /* ---- make ---- */
 
-/* One step of mkdir -p: makes `name` unless it is there, and moves `*dir` into it. */
-static int make_and_enter(int *dir, const char *name, mode_t mode)
-{
-    if (mkdirat(*dir, name, mode) < 0 && errno != EEXIST)
-        return -1;
-    int next = sg_path_open_at(*dir, name, O_PATH | O_DIRECTORY, 0);
-    if (next < 0)
-        return -1;
-    sg_close_p(dir);
-    *dir = next;
-    return 0;
-}
-
-static int make_all(struct sg_text path, mode_t mode, struct sg_err *err)
-{
-    const char *start = path.p[0] == '/' ? "/" : sg_path_base();
-    sg_auto_fd dir = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const char *p = path.p + strspn(path.p, "/");
-    if (dir < 0)
-        return sg_fail_sys(err, "open %s", sg_quote(start).s);
-    while (*p) {
-        char name[SG_PATH_NAME_MAX + 1];
-        size_t n = strcspn(p, "/");
-        size_t skip = n + strspn(p + n, "/");
-        errno = ENAMETOOLONG;
-        if (n > SG_PATH_NAME_MAX)
-            return sg_fail_sys(err, "make %s", sg_quote(path.p).s);
-        memcpy(name, p, n);
-        name[n] = '\0';
-        p += skip;
-        if (make_and_enter(&dir, name, *p ? DIR_MODE : mode) < 0)
-            return sg_fail_sys(err, "make %s", sg_quote(path.p).s);
-    }
-    return 0;
-}
-
 int sg_handle_make(struct sg_init *in, struct sg_call *c, struct sg_err *err)
 {
     (void)in;
     const struct sg_msg_make *m = &c->m->make;
     if (m->flags & SG_MAKE_PARENTS && m->path.n)
-        return make_all(m->path, m->mode, err);
+        return sg_path_make(m->path, m->mode, err);
     char name[SG_PATH_NAME_MAX + 1];
     sg_auto_fd dir = sg_path_open_parent(m->path, name, err);
     if (dir < 0)

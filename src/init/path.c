@@ -13,6 +13,8 @@
 #include "base/str.h"
 #include "base/banned.h"
 
+enum { DIR_MODE = 0755, MAX_TRIES = 32 };
+
 const char *sg_path_base(void)
 {
     struct stat st;
@@ -31,6 +33,23 @@ int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode)
         fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
     while (fd < 0 && errno == EINTR);
     return (int)fd;
+}
+
+int sg_path_open_beneath(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    const struct open_how how = {
+        .flags = (unsigned)flags | O_CLOEXEC,
+        .mode = flags & O_CREAT ? mode : 0,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+    };
+    for (int tries = 0; tries < MAX_TRIES; tries++) {
+        long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+        if (fd >= 0)
+            return (int)fd;
+        if (errno != EINTR && errno != EAGAIN) /* EAGAIN: raced with a rename */
+            return -1;
+    }
+    return -1;
 }
 
 /* Opens the start of a relative path; AT_FDCWD for an absolute one, where it does not matter. */
@@ -76,6 +95,42 @@ int sg_path_open_parent(struct sg_text path, char ret_name[SG_PATH_NAME_MAX + 1]
     memcpy(ret_name, name.p, name.n);
     ret_name[name.n] = '\0';
     return fd;
+}
+
+/* One step of mkdir -p: makes `name` unless it is there, and moves `*dir` into it. */
+static int make_and_enter(int *dir, const char *name, mode_t mode)
+{
+    if (mkdirat(*dir, name, mode) < 0 && errno != EEXIST)
+        return -1;
+    int next = sg_path_open_at(*dir, name, O_PATH | O_DIRECTORY, 0);
+    if (next < 0)
+        return -1;
+    sg_close_p(dir);
+    *dir = next;
+    return 0;
+}
+
+int sg_path_make(struct sg_text path, mode_t mode, struct sg_err *err)
+{
+    const char *start = path.p[0] == '/' ? "/" : sg_path_base();
+    sg_auto_fd dir = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const char *p = path.p + strspn(path.p, "/");
+    if (dir < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(start).s);
+    while (*p) {
+        char name[SG_PATH_NAME_MAX + 1];
+        size_t n = strcspn(p, "/");
+        size_t skip = n + strspn(p + n, "/");
+        errno = ENAMETOOLONG;
+        if (n > SG_PATH_NAME_MAX)
+            return sg_fail_sys(err, "make %s", sg_quote(path.p).s);
+        memcpy(name, p, n);
+        name[n] = '\0';
+        p += skip;
+        if (make_and_enter(&dir, name, *p ? DIR_MODE : mode) < 0)
+            return sg_fail_sys(err, "make %s", sg_quote(path.p).s);
+    }
+    return 0;
 }
 
 void sg_path_of_fd(int fd, char ret[SG_PATH_LINK_BYTES])

@@ -21,6 +21,12 @@ int sg_path_open(struct sg_text path, int flags, mode_t mode, struct sg_err *err
 /* The same from a directory in hand, for one path below it. */
 int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode);
 
+/* The same without a link anywhere on the way, and never out of the directory. */
+int sg_path_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
+
+/* Makes the directory `path` and those above it that are missing. One that exists is fine. */
+int sg_path_make(struct sg_text path, mode_t mode, struct sg_err *err);
+
 /* Opens the directory that holds the last component, which goes to `ret_name`. SG_INVALID where
  * there is no such component: "/", ".", "..". */
 int sg_path_open_parent(struct sg_text path, char ret_name[SG_PATH_NAME_MAX + 1],

@@ -115,6 +115,9 @@ static const struct {
     [SG_MSG_SHUTDOWN] = { handle_shutdown, 0, false },
     [SG_MSG_RECLAIM] = { sg_handle_reclaim, 0, false },
     [SG_MSG_RELEASE] = { sg_handle_release, 0, false },
+    [SG_MSG_TAR_IN] = { sg_handle_tar_in, USER(tar), true },
+    [SG_MSG_TAR_OUT] = { sg_handle_tar_out, USER(tar), true },
+    [SG_MSG_FIND] = { sg_handle_find, USER(find), true },
 #undef USER
 };
 
