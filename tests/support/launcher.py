@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import string
@@ -20,9 +21,19 @@ import subprocess
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-LAUNCHER = os.environ.get("SANDGLASS_LAUNCHER") or str(
-    pathlib.Path(os.environ.get("SANDGLASS_BIN") or "/usr/local/bin/sandglass").resolve()
-    .parents[1] / "libexec" / "sandglass" / "sandglass-launcher")
+
+
+def find_launcher():
+    """Named, beside a program in its build directory, or installed with it."""
+    program = pathlib.Path(os.environ.get("SANDGLASS_BIN") or shutil.which("sandglass")
+                           or "/usr/local/bin/sandglass").resolve()
+    places = [os.environ.get("SANDGLASS_LAUNCHER"),
+              program.parents[1] / "launcher" / "sandglass-launcher",
+              program.parents[1] / "libexec" / "sandglass" / "sandglass-launcher"]
+    return next((str(p) for p in places if p and os.access(p, os.X_OK)), "sandglass-launcher")
+
+
+LAUNCHER = find_launcher()
 MAGIC = 0x314C4753
 VERSION = 1
 PATIENCE = 20
