@@ -1,89 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* init: archives in and out, and searches, by workers.
+/* init: archives in and out, by workers.
  *
  * The hostile archives are those of tests/support/make_hostile_tars.py. Each is unpacked beside a
  * directory `outside` with a canary in it, which must be as before afterwards. */
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 
-#include "init/remove.h"
-#include "init_rig.h"
+#include "init_place.h"
 #include "base/banned.h"
 
-#define CANARY    "the canary sings\n"
-#define ARGV(...) ((char *const[]) { __VA_ARGS__, NULL })
+#define CANARY "the canary sings\n"
 
-static struct place {
-    struct rig rig;
-    char dir[64];      /* target/, outside/canary */
-    char archives[64]; /* made once */
-} place;
-
-static int run(char *const *argv)
-{
-    int pid = fork(), status;
-    if (pid == 0) {
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
-}
+static char archives[64]; /* made once */
 
 static int make_archives(void **state)
 {
     (void)state;
     const char *source = getenv("SANDGLASS_SOURCE");
-    (void)snprintf(place.archives, sizeof place.archives, "/tmp/sandglass-tars-XXXXXX");
-    if (!source || !mkdtemp(place.archives))
+    (void)snprintf(archives, sizeof archives, "/tmp/sandglass-tars-XXXXXX");
+    if (!source || !mkdtemp(archives))
         return -1;
     sg_auto_free char *script = sg_printf("%s/tests/support/make_hostile_tars.py", source);
-    return run(ARGV("/usr/bin/python3", script, place.archives));
+    return run(ARGV("/usr/bin/python3", script, archives));
 }
 
 static int remove_archives(void **state)
 {
     (void)state;
-    return sg_remove_tree(AT_FDCWD, place.archives);
-}
-
-static char *in_dir(const char *name) /* returns owned */
-{
-    return sg_printf("%s/%s", place.dir, name);
-}
-
-static void put_file(const char *name, const char *text, size_t n)
-{
-    sg_auto_free char *path = in_dir(name);
-    sg_auto_fd fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_int_equal(write(fd, text, n), (ssize_t)n);
+    return sg_remove_tree(AT_FDCWD, archives);
 }
 
 static int start(void **state)
 {
-    (void)snprintf(place.dir, sizeof place.dir, "/tmp/sandglass-tar-XXXXXX");
-    if (!mkdtemp(place.dir) || chmod(place.dir, 0755) < 0)
-        return -1;
-    sg_auto_free char *outside = in_dir("outside"), *target = in_dir("target");
-    if (mkdir(outside, 0755) < 0 || mkdir(target, 0777) < 0 || chmod(target, 0777) < 0)
-        return -1;
+    place_start();
+    shell("mkdir outside target && chmod 777 target");
     put_file("outside/canary", CANARY, strlen(CANARY));
-    rig_start(&place.rig);
     *state = &place.rig;
     return 0;
-}
-
-static void expect_file(const char *name, const char *wanted)
-{
-    sg_auto_free char *path = in_dir(name);
-    sg_auto_fd fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    sg_auto_buf text;
-    struct sg_err err = { 0 };
-    sg_buf_init(&text, 1 << 20);
-    if (fd < 0)
-        fail_msg("no '%s'", name);
-    assert_ok(sg_buf_read_fd(&text, fd, path, &err), err);
-    assert_string_equal(sg_buf_cstr(&text), wanted);
 }
 
 static void expect_absent(const char *name)
@@ -91,15 +43,6 @@ static void expect_absent(const char *name)
     struct stat st;
     sg_auto_free char *path = in_dir(name);
     assert_int_equal(lstat(path, &st), -1);
-}
-
-static mode_t mode_of(const char *name)
-{
-    struct stat st;
-    sg_auto_free char *path = in_dir(name);
-    if (lstat(path, &st) < 0)
-        fail_msg("no '%s'", name);
-    return st.st_mode;
 }
 
 static int stop(void **state)
@@ -111,18 +54,10 @@ static int stop(void **state)
     bool is_whole = stat(canary, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 07777) == 0644 &&
                     mode_of("outside") == (S_IFDIR | 0755) && access(escape, F_OK) < 0 &&
                     access("/tmp/escape", F_OK) < 0 && access("/escape", F_OK) < 0;
-    return sg_remove_tree(AT_FDCWD, place.dir) < 0 || !is_whole ? -1 : 0;
+    return place_remove() < 0 || !is_whole ? -1 : 0;
 }
 
 /* ---- asking ---- */
-
-/* Sends a request with one descriptor, which is closed here. */
-static uint32_t send_with(struct rig *r, struct sg_msg *m, int fd)
-{
-    uint32_t id = rig_send(r, m, &fd, 1);
-    (void)close(fd);
-    return id;
-}
 
 static struct sg_msg tar_message(enum sg_msg_type type, const char *path, uint32_t flags)
 {
@@ -131,7 +66,7 @@ static struct sg_msg tar_message(enum sg_msg_type type, const char *path, uint32
 
 static struct sg_msg *unpack(struct rig *r, const char *archive, uint32_t flags)
 {
-    sg_auto_free char *path = sg_printf("%s/%s", place.archives, archive);
+    sg_auto_free char *path = sg_printf("%s/%s", archives, archive);
     sg_auto_free char *target = in_dir("target");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -158,14 +93,6 @@ static struct sg_msg *pack(struct rig *r, const char *name, struct sg_buf *out)
     rig_read_all(fds[0], out);
     (void)close(fds[0]);
     return rig_reply(r, id);
-}
-
-/* Runs a command of the shell here, in the directory of the test. */
-static void shell(const char *command)
-{
-    sg_auto_free char *line = sg_printf("cd %s && { %s; }", place.dir, command);
-    if (run(ARGV("/bin/sh", "-c", line)) < 0)
-        fail_msg("failed: %s", command);
 }
 
 /* ---- in ---- */
@@ -304,7 +231,7 @@ static void half_a_file_does_not_stay(void **state)
 static void a_missing_directory_is_made(void **state)
 {
     struct rig *r = *state;
-    sg_auto_free char *path = sg_printf("%s/case.tar", place.archives);
+    sg_auto_free char *path = sg_printf("%s/case.tar", archives);
     sg_auto_free char *target = in_dir("target/new/place");
     struct sg_msg m = tar_message(SG_MSG_TAR_IN, target, 0);
     assert_int_equal(rig_reply(r, send_with(r, &m, open(path, O_RDONLY | O_CLOEXEC)))->type,
@@ -317,7 +244,7 @@ static void files_belong_to_the_user_and_need_his_rights(void **state)
     if (geteuid() != 0)
         skip();
     struct rig *r = *state;
-    sg_auto_free char *path = sg_printf("%s/case.tar", place.archives);
+    sg_auto_free char *path = sg_printf("%s/case.tar", archives);
     sg_auto_free char *target = in_dir("target"), *file = in_dir("target/name");
     struct sg_msg m = tar_message(SG_MSG_TAR_IN, target, 0);
     m.tar.user = sg_text_of("1234:1234");
@@ -475,126 +402,6 @@ static void a_reader_that_leaves_ends_the_packing(void **state)
     assert_int_equal(reply->error.sys, EPIPE);
 }
 
-/* ---- find ---- */
-
-/* Records as "path:line:text" lines, sorted by the shell's order of our making: by path. */
-static void find(struct rig *r, struct sg_msg m, const char *wanted)
-{
-    int fds[2];
-    sg_auto_free char *path = in_dir("source");
-    sg_auto_buf out, text;
-    sg_buf_init(&out, 1 << 20);
-    sg_buf_init(&text, 1 << 20);
-    m.type = SG_MSG_FIND;
-    if (!m.find.path.n)
-        m.find.path = sg_text_of(path);
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    uint32_t id = send_with(r, &m, fds[1]);
-    rig_read_all(fds[0], &out);
-    (void)close(fds[0]);
-    struct sg_msg *reply = rig_reply(r, id);
-    if (reply->type != SG_MSG_OK)
-        fail_msg("find: %s", reply->error.text.p);
-    const char *p = sg_buf_cstr(&out), *end = p + out.n;
-    while (p < end)
-        for (unsigned i = 0; i < 3; i++) {
-            assert_non_null(memchr(p, 0, (size_t)(end - p)));
-            sg_buf_addf(&text, "%s%s", p, i < 2 ? ":" : "\n");
-            p += strlen(p) + 1;
-        }
-    put_file("found", (const char *)text.p, text.n);
-    shell("LC_ALL=C sort -t: -k1,1 -k2,2n found >sorted");
-    expect_file("sorted", wanted);
-}
-
-static void make_source(void)
-{
-    shell("mkdir -p source/d/e && cd source && printf 'one\\ntwo\\nthree two\\n' >a.txt && "
-          "printf 'two' >d/b.txt && printf 'two\\0' >d/binary.txt && echo two >d/e/c.md && "
-          "ln -s a.txt link.txt && ln -s .. d/loop && mkfifo d/pipe.txt");
-}
-
-static void entries_are_found_by_their_name(void **state)
-{
-    struct rig *r = *state;
-    make_source();
-    struct sg_msg m = { .find = { .name = sg_text_of("*.txt") } };
-    find(r, m, "a.txt:0:\nd/b.txt:0:\nd/binary.txt:0:\nd/pipe.txt:0:\nlink.txt:0:\n");
-    m.find.name = sg_text_of("e");
-    find(r, m, "d/e:0:\n");
-    m.find.name = sg_text_of("d/*.md");
-    find(r, m, "d/e/c.md:0:\n");
-    m.find.name = sg_text_of("none");
-    find(r, m, "");
-}
-
-static void lines_are_found_by_their_text(void **state)
-{
-    struct rig *r = *state;
-    make_source();
-    struct sg_msg m = { .find = { .text = sg_text_of("two"), .flags = SG_FIND_TEXT } };
-    find(r, m, "a.txt:2:two\na.txt:3:three two\nd/b.txt:1:two\nd/e/c.md:1:two\n");
-    m.find.name = sg_text_of("a.*");
-    m.find.text = sg_text_of("e t");
-    find(r, m, "a.txt:3:three two\n");
-    m.find.text = sg_text_of("TWO");
-    find(r, m, "");
-}
-
-static void a_search_stops_at_its_limit(void **state)
-{
-    struct rig *r = *state;
-    make_source();
-    struct sg_msg m = { .find = { .name = sg_text_of("a.txt"),
-                                  .text = sg_text_of("t"),
-                                  .flags = SG_FIND_TEXT,
-                                  .max = 1 } };
-    find(r, m, "a.txt:2:two\n");
-    m.find.max = 2;
-    find(r, m, "a.txt:2:two\na.txt:3:three two\n");
-}
-
-static void a_long_line_is_cut_around_what_was_found(void **state)
-{
-    struct rig *r = *state;
-    shell("mkdir source && { head -c 5000 /dev/zero | tr '\\0' a; printf needle; "
-          "head -c 5000 /dev/zero | tr '\\0' b; } >source/long");
-    struct sg_msg m = { .find = { .text = sg_text_of("needle"), .flags = SG_FIND_TEXT } };
-    char wanted[1200];
-    int n = snprintf(wanted, sizeof wanted, "long:1:");
-    memset(wanted + n, 'a', 256);
-    memcpy(wanted + n + 256, "needle", 6);
-    memset(wanted + n + 262, 'b', 1024 - 262);
-    memcpy(wanted + n + 1024, "\n", 2);
-    find(r, m, wanted);
-}
-
-static void the_kernels_own_file_systems_are_not_searched(void **state)
-{
-    (void)state;
-    if (geteuid() != 0)
-        skip();
-    struct rig r;
-    rig_start_kept(&r); /* has mounts of its own */
-    shell("mkdir -p source/window source/door && echo x >source/door/x");
-    sg_auto_free char *command = sg_printf("mount -t proc proc %s/source/window && "
-                                           "mount -t tmpfs tmpfs %s/source/door && "
-                                           "echo y >%s/source/door/y",
-                                           place.dir, place.dir, place.dir);
-    assert_int_equal(rig_shell(&r, (struct rig_program) { .tag = "m" }, command, ""), 0);
-    find(&r, (struct sg_msg) { 0 }, "door:0:\ndoor/y:0:\nwindow:0:\n");
-    rig_stop(&r);
-}
-
-static void a_search_for_nothing_is_refused(void **state)
-{
-    struct rig *r = *state;
-    struct sg_msg m = { .type = SG_MSG_FIND,
-                        .find = { .path = sg_text_of("/"), .flags = SG_FIND_TEXT } };
-    struct sg_msg *reply = rig_reply(r, send_with(r, &m, open("/dev/null", O_WRONLY | O_CLOEXEC)));
-    assert_int_equal(reply->error.kind, SG_INVALID);
-}
-
 /* ---- workers ---- */
 
 static void workers_are_bounded_and_end_with_their_connection(void **state)
@@ -666,12 +473,6 @@ int main(void)
         CASE(what_is_missing_or_special_cannot_be_packed),
         CASE(an_unreadable_file_is_not_left_out_in_silence),
         CASE(a_reader_that_leaves_ends_the_packing),
-        CASE(entries_are_found_by_their_name),
-        CASE(lines_are_found_by_their_text),
-        CASE(a_search_stops_at_its_limit),
-        CASE(a_long_line_is_cut_around_what_was_found),
-        CASE(the_kernels_own_file_systems_are_not_searched),
-        CASE(a_search_for_nothing_is_refused),
         CASE(workers_are_bounded_and_end_with_their_connection),
         CASE(a_worker_that_is_killed_is_answered_for),
     };
