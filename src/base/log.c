@@ -36,6 +36,11 @@ void sg_log_level_set(enum sg_log_level level)
     log_level = level;
 }
 
+bool sg_log_has(enum sg_log_level level)
+{
+    return level >= log_level;
+}
+
 static void add_time(struct sg_buf *b, bool has_date)
 {
     struct timespec t;

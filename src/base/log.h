@@ -6,11 +6,14 @@
  * Values are escaped. Secrets have no business here: log a key's id, never the key. */
 #pragma once
 
+#include <stdbool.h>
+
 enum sg_log_level { SG_LOG_DEBUG, SG_LOG_INFO, SG_LOG_WARN, SG_LOG_ERROR };
 
 /* `program` is static text. `level` from "debug", "info", "warn", "error"; NULL: info. */
 void sg_log_init(const char *program, const char *level);
 void sg_log_level_set(enum sg_log_level level);
+bool sg_log_has(enum sg_log_level level); /* for lines that are costly to make */
 
 #define SG_KV(key, value) (key), (value)
 /* Pairs of const char *, closed by the macro. A NULL value leaves its pair out. */

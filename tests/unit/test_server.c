@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server over real sockets: what takes time, what is large, and who goes away. Exact bytes are
+ * in tests/wire. */
+#include "http_rig.h"
+#include "base/banned.h"
+
+enum { MAX_TEXT = 80 << 20 };
+
+#define REPLY_OK "HTTP/1.1 200 OK\r\n"
+
+static int start(void **state)
+{
+    (void)state;
+    rig_start(&(struct sg_server_options) { 0 });
+    return 0;
+}
+
+static int start_hasty(void **state)
+{
+    (void)state;
+    rig_start(&(struct sg_server_options) { .head_ms = 60, .body_ms = 60, .idle_ms = 150 });
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    rig_stop();
+    return 0;
+}
+
+static void assert_has(struct sg_buf *in, const char *text)
+{
+    if (!strstr(sg_buf_cstr(in), text))
+        fail_msg("no %s in: %.600s", text, sg_buf_cstr(in));
+}
+
+static size_t count_of(struct sg_buf *in, const char *text)
+{
+    size_t n = 0;
+    for (const char *p = sg_buf_cstr(in); (p = strstr(p, text)); p++)
+        n++;
+    return n;
+}
+
+/* ---- ---- */
+
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    sg_auto_buf out;
+    sg_buf_init(&out, MAX_TEXT);
+    for (int i = 0; i < 5000; i++)
+        sg_buf_addf(&out, "GET /open/n%d HTTP/1.1\r\nHost: a\r\n\r\n", i);
+    rig_send(fd, out.p, out.n);
+    assert_true(rig_await(fd, &in, "n4999||-|7"));
+    const char *p = sg_buf_cstr(&in);
+    for (int i = 0; i < 5000; i++) {
+        char want[24];
+        (void)snprintf(want, sizeof want, "\r\n\r\nn%d|", i);
+        p = strstr(p, want);
+        assert_non_null(p);
+    }
+    assert_int_equal(sg_server_stats(rig.server)->requests, 5000);
+    assert_int_equal(sg_server_stats(rig.server)->by_class[2], 5000);
+}
+
+static void a_request_behind_one_that_waits_is_answered_after_it(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd,
+            "GET /held HTTP/1.1\r\nHost: a\r\n\r\nGET /open/second HTTP/1.1\r\nHost: a\r\n\r\n");
+    while (!rig.held)
+        rig_turn(10);
+    for (int i = 0; i < 5; i++)
+        rig_turn(2);
+    (void)rig_receive(fd, &in);
+    assert_int_equal(in.n, 0);
+    sg_reply_text(rig.held, 200, "text/plain", "first");
+    assert_true(rig_await(fd, &in, "second|"));
+    assert_true(strstr(sg_buf_cstr(&in), "first") < strstr(sg_buf_cstr(&in), "second|"));
+}
+
+static void a_client_that_does_not_read_is_not_computed_for(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf out, in;
+    sg_buf_init(&out, MAX_TEXT);
+    sg_buf_init(&in, MAX_TEXT);
+    for (int i = 0; i < 200; i++)
+        sg_buf_add_str(&out, "GET /big?n=1000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    rig_send(fd, out.p, out.n);
+    for (int i = 0; i < 50; i++)
+        rig_turn(1);
+    assert_true(sg_server_stats(rig.server)->requests < 20);
+    for (int i = 0; i < 200; i++) { /* it goes on when it reads */
+        assert_true(rig_await(fd, &in, REPLY_OK));
+        while (in.n < 1000000)
+            assert_true(rig_await(fd, &in, "b") && (rig_turn(1), rig_receive(fd, &in)));
+        char *next = memmem(in.p + 10, in.n - 10, REPLY_OK, sizeof REPLY_OK - 1);
+        size_t used = next ? (size_t)(next - (char *)in.p) : in.n;
+        memmove(in.p, in.p + used, in.n - used);
+        in.n -= used;
+        if (sg_server_stats(rig.server)->requests == 200)
+            return;
+    }
+    assert_int_equal(sg_server_stats(rig.server)->requests, 200);
+}
+
+static void a_stream_waits_for_a_slow_reader_and_arrives_whole(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /flood?pieces=2000 HTTP/1.0\r\n\r\n"); /* 16 MiB, without chunks */
+    for (int i = 0; i < 50; i++)
+        rig_turn(1);
+    assert_int_equal(rig.drains, 1); /* it was told to stop, and not yet to go on */
+    assert_true(rig_await_end(fd, &in));
+    const uint8_t *body = memmem(in.p, in.n, "\r\n\r\n", 4);
+    assert_non_null(body);
+    assert_int_equal(in.n - (size_t)(body + 4 - in.p), 2000 * 8192);
+    assert_true(rig.drains > 2);
+}
+
+static void a_handler_hears_once_when_its_client_goes(void **state)
+{
+    (void)state;
+    int fd = rig_connect();
+    rig_say(fd, "GET /held?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    while (!rig.held)
+        rig_turn(10);
+    (void)close(fd);
+    for (int i = 0; i < 100 && !rig.gone; i++)
+        rig_turn(10);
+    assert_int_equal(rig.gone, 1);
+    for (int i = 0; i < 3; i++)
+        rig_turn(1);
+    assert_int_equal(sg_server_stats(rig.server)->connections, 0);
+}
+
+static void a_client_that_resets_while_it_is_sent_a_stream_is_gone(void **state)
+{
+    (void)state;
+    int fd = rig_connect();
+    rig_say(fd, "GET /flood?pieces=100000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    while (!rig.drains)
+        rig_turn(10);
+    struct linger hard = { 1, 0 };
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    (void)close(fd);
+    for (int i = 0; i < 100 && !rig.gone; i++)
+        rig_turn(10);
+    assert_int_equal(rig.gone, 1);
+}
+
+static void a_client_that_only_stops_sending_still_gets_its_answer(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)shutdown(fd, SHUT_WR);
+    while (!rig.held)
+        rig_turn(10);
+    for (int i = 0; i < 3; i++)
+        rig_turn(1);
+    sg_reply_text(rig.held, 200, "text/plain", "here");
+    assert_true(rig_await_end(fd, &in));
+    assert_has(&in, "here");
+}
+
+static void a_call_may_end_long_after_its_client_went(void **state)
+{
+    (void)state;
+    int fd = rig_connect();
+    rig_say(fd, "GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
+    while (!rig.held)
+        rig_turn(10);
+    struct linger hard = { 1, 0 };
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    (void)close(fd);
+    for (int i = 0; i < 5; i++)
+        rig_turn(1);
+    assert_true(rig.held->is_gone);
+    assert_int_equal(sg_server_stats(rig.server)->connections, 1);
+    sg_reply_text(rig.held, 200, "text/plain", "nobody");
+    rig_turn(0);
+    rig_turn(0);
+    assert_int_equal(sg_server_stats(rig.server)->connections, 0);
+}
+
+/* ---- bodies ---- */
+
+static void put_count(bool is_chunked, const char *query, size_t bytes)
+{
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in, out;
+    sg_buf_init(&in, MAX_TEXT);
+    sg_buf_init(&out, MAX_TEXT);
+    sg_buf_addf(&out, "PUT /count%s HTTP/1.1\r\nHost: a\r\n", query);
+    if (is_chunked)
+        sg_buf_add_str(&out, "Transfer-Encoding: chunked\r\n\r\n");
+    else
+        sg_buf_addf(&out, "Content-Length: %zu\r\n\r\n", bytes);
+    for (size_t left = bytes; left;) {
+        size_t n = left < 50000 ? left : 50000;
+        if (is_chunked)
+            sg_buf_addf(&out, "%zx\r\n", n);
+        memset(sg_buf_grow(&out, n), 'x', n);
+        out.n += n;
+        if (is_chunked)
+            sg_buf_add_str(&out, "\r\n");
+        left -= n;
+    }
+    if (is_chunked)
+        sg_buf_add_str(&out, "0\r\n\r\n");
+    rig_send(fd, out.p, out.n);
+    char want[40];
+    (void)snprintf(want, sizeof want, "\r\n\r\n%zu bytes", bytes);
+    assert_true(rig_await(fd, &in, want));
+    sg_buf_clear(&in); /* and the connection goes on */
+    rig_say(fd, "GET /open/next HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await(fd, &in, "next|"));
+}
+
+static void streamed_bodies_arrive_whole_paused_or_not(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 0, 1, 70000, 5000000 };
+    for (size_t i = 0; i < SG_COUNT(sizes); i++) {
+        put_count(false, "", sizes[i]);
+        put_count(true, "", sizes[i]);
+        put_count(false, "?pause=1", sizes[i]);
+        put_count(true, "?pause=1", sizes[i]);
+    }
+}
+
+static void a_body_that_is_cut_off_makes_the_client_gone(void **state)
+{
+    (void)state;
+    int fd = rig_connect();
+    rig_say(fd, "PUT /count HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n12345");
+    for (int i = 0; i < 3; i++)
+        rig_turn(2);
+    (void)shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 100 && !rig.gone; i++)
+        rig_turn(10);
+    assert_int_equal(rig.gone, 1);
+    (void)close(fd);
+}
+
+static void a_large_body_is_gathered_and_one_that_is_too_large_refused(void **state)
+{
+    (void)state;
+    for (int over = 0; over < 2; over++) {
+        sg_auto_fd fd = rig_connect();
+        sg_auto_buf in, out;
+        sg_buf_init(&in, MAX_TEXT);
+        sg_buf_init(&out, MAX_TEXT);
+        size_t n = SG_CALL_MAX_BODY + (size_t)over;
+        sg_buf_add_str(&out,
+                       "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        sg_buf_addf(&out, "%zx\r\n", n);
+        memset(sg_buf_grow(&out, n), 'x', n);
+        out.n += n;
+        sg_buf_add_str(&out, "\r\n0\r\n\r\n");
+        rig_send(fd, out.p, out.n);
+        if (over) {
+            assert_true(rig_await_end(fd, &in));
+            assert_has(&in, "HTTP/1.1 413 Content Too Large\r\n");
+            assert_has(&in, "Connection: close\r\n");
+        } else {
+            while (in.n < n)
+                assert_true(rig_await(fd, &in, "x") && (rig_turn(1), rig_receive(fd, &in)));
+            assert_has(&in, REPLY_OK);
+        }
+    }
+}
+
+static void a_length_that_is_too_large_is_refused_before_a_byte_of_it(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 8388609\r\n"
+                "Expect: 100-continue\r\n\r\n");
+    assert_true(rig_await_end(fd, &in));
+    assert_has(&in, "HTTP/1.1 413");
+    assert_int_equal(count_of(&in, "100 Continue"), 0);
+}
+
+/* ---- files ---- */
+
+static void get_file(size_t bytes)
+{
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    char ask[80], length[60];
+    (void)snprintf(ask, sizeof ask, "GET /file?n=%zu HTTP/1.0\r\n\r\n", bytes);
+    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n", bytes);
+    rig_say(fd, ask);
+    assert_true(rig_await_end(fd, &in));
+    assert_has(&in, length);
+    const uint8_t *body = memmem(in.p, in.n, "\r\n\r\n", 4);
+    assert_non_null(body);
+    body += 4;
+    assert_int_equal(in.n - (size_t)(body - in.p), bytes);
+    for (size_t i = 0; i < bytes; i += 997)
+        assert_int_equal(body[i], 'a' + i % 26);
+}
+
+static void files_arrive_whole(void **state)
+{
+    (void)state;
+    get_file(0);
+    get_file(1);
+    get_file(20 << 20);
+}
+
+static void a_file_that_shrank_breaks_the_connection_and_nothing_else(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /file?n=100&lie=1 HTTP/1.1\r\nHost: a\r\n\r\n"
+                "GET /open/not-reached HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await_end(fd, &in));
+    assert_int_equal(count_of(&in, "not-reached|"), 0);
+    get_file(10);
+}
+
+/* ---- time ---- */
+
+static void a_slow_head_is_answered_with_a_timeout(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    uint64_t began = sg_now_ns();
+    const char *text = "GET /health HTTP/1.1\r\nHost: a\r\nX: ........................";
+    for (size_t i = 0; text[i] && !in.n; i++) { /* a byte now and then does not help */
+        rig_send(fd, text + i, 1);
+        rig_turn(5);
+        (void)rig_receive(fd, &in);
+    }
+    assert_true(rig_await_end(fd, &in));
+    assert_has(&in, "HTTP/1.1 408 Request Timeout\r\n");
+    assert_true(sg_now_ns() - began >= 60 * 1000000ull);
+}
+
+static void a_silent_connection_is_closed(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    assert_true(rig_await_end(fd, &in));
+    assert_int_equal(in.n, 0);
+}
+
+static void an_idle_connection_is_kept_longer_and_then_closed(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /open/a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await(fd, &in, "a|"));
+    uint64_t began = sg_now_ns();
+    assert_true(rig_await_end(fd, &in));
+    assert_true(sg_now_ns() - began >= 140 * 1000000ull);
+}
+
+static void a_body_that_stops_is_answered_with_a_timeout(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345");
+    assert_true(rig_await_end(fd, &in));
+    assert_has(&in, "HTTP/1.1 408 Request Timeout\r\n");
+    sg_buf_clear(&in);
+    sg_auto_fd streamed = rig_connect();
+    rig_say(streamed, "PUT /count HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345");
+    assert_true(rig_await_end(streamed, &in));
+    assert_int_equal(rig.gone, 1);
+}
+
+static void a_reader_that_stalls_is_given_up(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    rig_say(fd, "GET /flood?pieces=100000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    uint64_t until = sg_now_ns() + HTTP_PATIENCE_MS * 1000000ull;
+    while (!rig.gone && sg_now_ns() < until)
+        rig_turn(10);
+    assert_int_equal(rig.gone, 1);
+}
+
+static void a_call_that_takes_its_time_is_not_cut_off(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /held?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    uint64_t until = sg_now_ns() + 400 * 1000000ull;
+    while (sg_now_ns() < until)
+        rig_turn(20);
+    assert_non_null(rig.held);
+    sg_reply_text(rig.held, 200, "text/plain", "late");
+    assert_true(rig_await(fd, &in, "late"));
+}
+
+/* ---- who and how many ---- */
+
+static void the_operator_needs_no_key_on_the_unix_socket(void **state)
+{
+    (void)state;
+    rig_listen_unix(getuid());
+    sg_auto_fd fd = rig_connect_unix();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /operator HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await(fd, &in, "literal"));
+    sg_buf_clear(&in); /* a key that is given counts, there too */
+    rig_say(fd, "GET /operator HTTP/1.1\r\nHost: a\r\nX-API-Key: good\r\n\r\n");
+    assert_true(rig_await(fd, &in, "HTTP/1.1 403 Forbidden\r\n"));
+    sg_auto_fd tcp = rig_connect();
+    sg_buf_clear(&in);
+    rig_say(tcp, "GET /operator HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await(tcp, &in, "HTTP/1.1 401 Unauthorized\r\n"));
+}
+
+static void more_connections_than_allowed_are_told_so(void **state)
+{
+    (void)state;
+    rig_start(&(struct sg_server_options) { .max_connections = 3 });
+    int fds[3];
+    for (size_t i = 0; i < 3; i++)
+        fds[i] = rig_connect();
+    for (int i = 0; i < 3; i++)
+        rig_turn(5);
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    assert_true(rig_await_end(fd, &in));
+    assert_has(&in, "HTTP/1.1 503 Service Unavailable\r\n");
+    assert_int_equal(sg_server_stats(rig.server)->refused, 1);
+    (void)close(fds[0]);
+    for (int i = 0; i < 3; i++)
+        rig_turn(5);
+    sg_auto_fd again = rig_connect();
+    sg_buf_clear(&in);
+    rig_say(again, "GET /open/a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await(again, &in, "a|"));
+    (void)close(fds[1]);
+    (void)close(fds[2]);
+    rig_stop();
+}
+
+static void note_drained(void *arg)
+{
+    *(unsigned *)arg += 1;
+}
+
+static void draining_ends_idle_connections_and_waits_for_calls(void **state)
+{
+    (void)state;
+    unsigned done = 0;
+    sg_auto_fd idle = rig_connect(), busy = rig_connect();
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(busy, "GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
+    while (!rig.held || sg_server_stats(rig.server)->connections < 2)
+        rig_turn(5);
+    sg_server_drain(rig.server, 60000, note_drained, &done);
+    assert_true(rig_await_end(idle, &in));
+    assert_int_equal(done, 0);
+    sg_reply_text(rig.held, 200, "text/plain", "last");
+    assert_true(rig_await_end(busy, &in));
+    assert_has(&in, "Connection: close\r\n");
+    (void)shutdown(busy, SHUT_WR);
+    for (int i = 0; i < 100 && !done; i++)
+        rig_turn(5);
+    assert_int_equal(done, 1);
+}
+
+static void draining_gives_up_in_the_end(void **state)
+{
+    (void)state;
+    unsigned done = 0;
+    sg_auto_fd fd = rig_connect();
+    rig_say(fd, "GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
+    while (!rig.held)
+        rig_turn(5);
+    sg_server_drain(rig.server, 30, note_drained, &done);
+    for (int i = 0; i < 100 && !done; i++)
+        rig_turn(5);
+    assert_int_equal(done, 1);
+}
+
+static size_t resident_bytes(void)
+{
+    sg_auto_fd fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    char text[128] = "";
+    unsigned long size, resident = 0;
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    assert_int_equal(sscanf(text, "%lu %lu", &size, &resident), 2);
+    return resident * 4096;
+}
+
+static void a_thousand_idle_connections_are_small(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    static int fds[COUNT];
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    size_t before = resident_bytes();
+    for (size_t i = 0; i < COUNT; i++) {
+        fds[i] = rig_connect();
+        sg_buf_clear(&in);
+        rig_say(fds[i], "GET /open/a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_true(rig_await(fds[i], &in, "a|"));
+    }
+    size_t after = resident_bytes();
+    assert_int_equal(sg_server_stats(rig.server)->connections, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        (void)close(fds[i]);
+    assert_true(after < before + (3 << 20));
+}
+
+int main(void)
+{
+#define TEST(f)       cmocka_unit_test_setup_teardown(f, start, stop)
+#define TEST_HASTY(f) cmocka_unit_test_setup_teardown(f, start_hasty, stop)
+    const struct CMUnitTest tests[] = {
+        TEST(a_thousand_idle_connections_are_small),
+        TEST(pipelined_requests_are_answered_in_order),
+        TEST(a_request_behind_one_that_waits_is_answered_after_it),
+        TEST(a_client_that_does_not_read_is_not_computed_for),
+        TEST(a_stream_waits_for_a_slow_reader_and_arrives_whole),
+        TEST(a_handler_hears_once_when_its_client_goes),
+        TEST(a_client_that_resets_while_it_is_sent_a_stream_is_gone),
+        TEST(a_client_that_only_stops_sending_still_gets_its_answer),
+        TEST(a_call_may_end_long_after_its_client_went),
+        TEST(streamed_bodies_arrive_whole_paused_or_not),
+        TEST(a_body_that_is_cut_off_makes_the_client_gone),
+        TEST(a_large_body_is_gathered_and_one_that_is_too_large_refused),
+        TEST(a_length_that_is_too_large_is_refused_before_a_byte_of_it),
+        TEST(files_arrive_whole),
+        TEST(a_file_that_shrank_breaks_the_connection_and_nothing_else),
+        TEST_HASTY(a_slow_head_is_answered_with_a_timeout),
+        TEST_HASTY(a_silent_connection_is_closed),
+        TEST_HASTY(an_idle_connection_is_kept_longer_and_then_closed),
+        TEST_HASTY(a_body_that_stops_is_answered_with_a_timeout),
+        TEST_HASTY(a_reader_that_stalls_is_given_up),
+        TEST_HASTY(a_call_that_takes_its_time_is_not_cut_off),
+        TEST(the_operator_needs_no_key_on_the_unix_socket),
+        cmocka_unit_test(more_connections_than_allowed_are_told_so),
+        TEST(draining_ends_idle_connections_and_waits_for_calls),
+        TEST(draining_gives_up_in_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
