@@ -113,9 +113,14 @@ static int open_root(const struct sg_kept *k, struct sg_err *err)
     char path[40];
     (void)snprintf(path, sizeof path, "/proc/%d/root", k->pid);
     sg_auto_fd fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || !is_alive(k->pidfd))
+    const int sys = errno;
+    if (!is_alive(k->pidfd))
         return sg_fail(err, SG_NOT_FOUND, "the sandbox has ended");
-    return sg_take_fd(&fd);
+    if (fd < 0 &&
+        (sys == EACCES || sys == EPERM)) /* rootless: its maker's user namespace is not ours */
+        return sg_fail(err, SG_UNSUPPORTED, "the sandbox's files cannot be reached from here");
+    errno = sys;
+    return fd < 0 ? sg_fail_sys(err, "open the sandbox's root") : sg_take_fd(&fd);
 }
 
 /* /tmp is a part of the scratch in every cell, and nobody inside can mount or move it. */
@@ -181,10 +186,17 @@ int sg_kept_thaw(struct sg_kept *k, struct sg_err *err)
 
 int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err)
 {
-    struct sg_kept_report r = { 0 };
-    sg_auto_fd root = open_root(k, err);
-    if (root < 0 || sg_cgroup_use(&k->cgroup, &r.usage, &r.now, err) < 0)
+    struct sg_kept_report r = { .disk_bytes = SG_UNKNOWN, .disk_used_bytes = SG_UNKNOWN };
+    struct sg_err why = { 0 };
+    sg_auto_fd root = open_root(k, &why);
+    if (root < 0 && why.kind != SG_UNSUPPORTED)
+        return sg_fail(err, why.kind, "%s", why.msg);
+    if (sg_cgroup_use(&k->cgroup, &r.usage, &r.now, err) < 0)
         return -1;
+    if (root < 0) {
+        *ret = r;
+        return 0;
+    }
     /* An overlay answers for its upper layer, which is the scratch. */
     const struct sg_root space = { .scratch_fd = root };
     uint64_t unused = 0;

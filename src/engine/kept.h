@@ -63,7 +63,7 @@ int sg_kept_thaw(struct sg_kept *k, struct sg_err *err);
 struct sg_kept_report {
     struct sg_usage usage;
     struct sg_use_now now;
-    uint64_t disk_bytes, disk_used_bytes;
+    uint64_t disk_bytes, disk_used_bytes; /* SG_UNKNOWN: rootless, of an earlier launcher's */
 };
 int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err);
 uint64_t sg_kept_oom_kills(const struct sg_kept *k);

@@ -110,7 +110,9 @@ static int make_dir(int root_fd, const char *name, mode_t mode, bool is_users, s
 {
     if (mkdirat(root_fd, name, 0700) < 0 && errno != EEXIST)
         return sg_fail_sys(err, "make '%s'", name);
-    if (is_users && geteuid() == 0 && fchownat(root_fd, name, USER_ID, USER_ID, 0) < 0)
+    /* EINVAL: the root of a user namespace in which there is nobody else to give it to. */
+    if (is_users && geteuid() == 0 && fchownat(root_fd, name, USER_ID, USER_ID, 0) < 0 &&
+        errno != EINVAL)
         return sg_fail_sys(err, "give away '%s'", name);
     if (fchmodat(root_fd, name, mode, 0) < 0)
         return sg_fail_sys(err, "set the mode of '%s'", name);

@@ -298,6 +298,33 @@ def test_killed_at_any_moment_of_making_nothing_unpromised_stays(run_dir, delay_
         wait_until(lambda: not second.records())
 
 
+# ---- without root ----
+
+
+def test_without_root_what_is_missing_is_told_and_the_rest_works(user):
+    home = user.home
+    first = Launcher(home / "run", pool=["host=1"], uid=user.uid, env={"HOME": str(home)})
+    assert first.welcome["flags"] & 6 == 2  # rootless, no freezer
+    first.await_parked(1, "host")
+    cell = first.create("host")
+    assert cell["missing"] == 7 and cell["flags"] & 3 == 3
+    cell["init"].hello_init(flags=3)
+    assert run_inside(cell["init"], "id", "-u") == (0, "1000\n")
+    assert first.ask("l_stats", sandbox=cell["sandbox"])["disk_bytes"] == cell["disk_bytes"]
+    with pytest.raises(Failed) as failed:
+        first.ask("l_freeze", sandbox=cell["sandbox"])
+    assert failed.value.kind == "unsupported"
+    cell["init"].close()
+    first.kill()
+    with Launcher(home / "run", uid=user.uid, env={"HOME": str(home)}) as second:
+        again = second.ask("l_adopt", sandbox=cell["sandbox"])
+        again["init"].hello_init(flags=3)
+        assert run_inside(again["init"], "true")[0] == 0
+        assert second.ask("l_stats", sandbox=cell["sandbox"])["oom_kills"] == 0
+        second.ask("l_destroy", sandbox=cell["sandbox"])
+        assert second.records() == []
+
+
 # ---- start and end ----
 
 

@@ -186,7 +186,7 @@ def new_id():
 class Launcher(Channel):
     """A launcher of our own, without a daemon: we are it."""
 
-    def __init__(self, run_dir, pool=(), state_dir=None, env=None, hello=True):
+    def __init__(self, run_dir, pool=(), state_dir=None, env=None, hello=True, uid=None):
         self.run_dir = pathlib.Path(run_dir)
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         config = self.run_dir.parent / f"{self.run_dir.name}.toml"
@@ -197,7 +197,8 @@ class Launcher(Channel):
             environment["SANDGLASS_STATE_DIR"] = str(state_dir)
         environment.update(env or {})
         self.process = subprocess.Popen([LAUNCHER, "--peer", str(far.fileno())],
-                                        pass_fds=[far.fileno()], env=environment)
+                                        pass_fds=[far.fileno()], env=environment, user=uid,
+                                        group=uid, extra_groups=None if uid is None else [])
         far.close()
         super().__init__(near)
         if hello:
