@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -57,6 +58,10 @@ static const struct word constants[] = {
     WORD(CLONE_NEWTIME),
     WORD(CLONE_NEWUSER),
     WORD(CLONE_NEWUTS),
+    WORD(CLONE_THREAD),
+    WORD(CLONE_VM),
+    WORD(FIONBIO),
+    WORD(FIONREAD),
     WORD(IPPROTO_ICMP),
     WORD(IPPROTO_ICMPV6),
     WORD(IPPROTO_IP),
@@ -65,8 +70,10 @@ static const struct word constants[] = {
     WORD(NETLINK_ROUTE),
     WORD(PER_LINUX),
     WORD(PER_LINUX32),
+    WORD(PROT_EXEC),
     WORD(PR_SCHED_CORE),
     WORD(PR_SET_MM),
+    WORD(PR_SET_NAME),
     WORD(PR_SET_TIMERSLACK),
     PTRACE_WORD(ATTACH),
     PTRACE_WORD(SEIZE),
@@ -88,6 +95,7 @@ static const struct word constants[] = {
     WORD(S_IFMT),
     WORD(S_IFREG),
     WORD(S_IFSOCK),
+    WORD(TCGETS),
     WORD(TIOCLINUX),
     WORD(TIOCSETD),
     WORD(TIOCSTI),

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A list of steps, in the order in which each still has what it needs: mounts need the namespace,
+ * the bounding set and the id need capabilities, and the filter forbids all of them. */
+#include "daemon/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/str.h"
+#include "daemon/seccomp_data.h"
+#include "sys/kfile.h"
+#include "sys/mnt.h"
+#include "base/banned.h"
+
+#define FLAGS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+struct confine {
+    const char *state_dir;
+    uint32_t uid, gid; /* what we end up as */
+    bool has_own_id;
+    int root_fd; /* the tmpfs; owned */
+};
+
+/* One line of a map file: "inside outside count". */
+static bool is_mapped(const char *file, uint32_t id)
+{
+    char text[4096];
+    if (sg_file_read(AT_FDCWD, file, text, sizeof text, NULL) < 0)
+        return false;
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        uint64_t inside, outside, count;
+        line += *line == '\n';
+        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &count) == 3 &&
+            id >= inside && id - inside < count)
+            return true;
+    }
+    return false;
+}
+
+static int choose_id(struct confine *c, struct sg_err *err)
+{
+    (void)err;
+    c->has_own_id = geteuid() == 0 && is_mapped("/proc/self/uid_map", SG_DAEMON_ID) &&
+                    is_mapped("/proc/self/gid_map", SG_DAEMON_ID);
+    c->uid = c->has_own_id ? SG_DAEMON_ID : geteuid();
+    c->gid = c->has_own_id ? SG_DAEMON_ID : getegid();
+    return 0;
+}
+
+static int give_state(struct confine *c, struct sg_err *err)
+{
+    if (sg_mkdir_all(c->state_dir, 0700, err) < 0)
+        return -1;
+    sg_auto_fd fd = open(c->state_dir, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchown(fd, c->uid, c->gid) < 0 || fchmod(fd, 0700) < 0)
+        return sg_fail_sys(err, "%s", sg_quote(c->state_dir).s);
+    return 0;
+}
+
+static int set_limits(struct confine *c, struct sg_err *err)
+{
+    (void)c;
+    struct rlimit files;
+    const struct rlimit none = { 0, 0 };
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return sg_fail_sys(err, "read");
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
+        return sg_fail_sys(err, "write");
+    return 0;
+}
+
+/* The same number inside as outside, so that uids of clients on the unix socket mean the same. */
+static int enter_userns(struct confine *c, struct sg_err *err)
+{
+    if (c->has_own_id)
+        return 0;
+    char uid_map[40], gid_map[40];
+    (void)snprintf(uid_map, sizeof uid_map, "%" PRIu32 " %" PRIu32 " 1", c->uid, c->uid);
+    (void)snprintf(gid_map, sizeof gid_map, "%" PRIu32 " %" PRIu32 " 1", c->gid, c->gid);
+    if (unshare(CLONE_NEWUSER) < 0)
+        return sg_fail_sys(err, "unshare (see 'sandglass doctor')");
+    if (sg_file_write(AT_FDCWD, "/proc/self/setgroups", "deny", err) < 0 ||
+        sg_file_write(AT_FDCWD, "/proc/self/uid_map", uid_map, err) < 0 ||
+        sg_file_write(AT_FDCWD, "/proc/self/gid_map", gid_map, err) < 0)
+        return -1;
+    return 0;
+}
+
+static int enter_namespaces(struct confine *c, struct sg_err *err)
+{
+    (void)c;
+    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET) < 0)
+        return sg_fail_sys(err, "unshare");
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return sg_fail_sys(err, "make mounts private");
+    return 0;
+}
+
+/* The tmpfs covers the old root first: only what is attached can be attached to. */
+static int build_root(struct confine *c, struct sg_err *err)
+{
+    enum { BYTES = 4096, INODES = 4 };
+    sg_auto_fd state = sg_mnt_clone(AT_FDCWD, c->state_dir, false, err);
+    if (state < 0 || sg_mnt_attr(state, FLAGS, 0, err) < 0)
+        return -1;
+    c->root_fd = sg_mnt_tmpfs(BYTES, INODES, FLAGS, err);
+    if (c->root_fd < 0)
+        return -1;
+    if (mkdirat(c->root_fd, "state", 0755) < 0)
+        return sg_fail_sys(err, "make /state");
+    if (sg_mnt_attr(c->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
+        return -1;
+    if (move_mount(c->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return sg_fail_sys(err, "attach the new root");
+    if (move_mount(state, "", c->root_fd, "state", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return sg_fail_sys(err, "attach /state");
+    return 0;
+}
+
+static int change_root(struct confine *c, struct sg_err *err)
+{
+    if (fchdir(c->root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+        return sg_fail_sys(err, "pivot");
+    if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return sg_fail_sys(err, "leave the old root");
+    sg_drop_fd(&c->root_fd);
+    return 0;
+}
+
+static int bound_capabilities(struct confine *c, struct sg_err *err)
+{
+    (void)c;
+    for (unsigned cap = 0; cap < 64; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+            if (errno == EINVAL && cap > 0) /* past the last one that this kernel knows */
+                break;
+            return sg_fail_sys(err, "capability %u", cap);
+        }
+    const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+                               SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                               SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
+        return sg_fail_sys(err, "lock");
+    return 0;
+}
+
+static int change_id(struct confine *c, struct sg_err *err)
+{
+    if (!c->has_own_id)
+        return 0;
+    if (setgroups(0, NULL) < 0 || setresgid(c->gid, c->gid, c->gid) < 0 ||
+        setresuid(c->uid, c->uid, c->uid) < 0)
+        return sg_fail_sys(err, "%" PRIu32, c->uid);
+    return 0;
+}
+
+static int drop_capabilities(struct confine *c, struct sg_err *err)
+{
+    (void)c;
+    struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    const struct __user_cap_data_struct none[2] = { 0 };
+    if (syscall(SYS_capset, &head, none) < 0)
+        return sg_fail_sys(err, "capset");
+    return 0;
+}
+
+static int stay_low(struct confine *c, struct sg_err *err)
+{
+    (void)c;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return sg_fail_sys(err, "prctl");
+    return 0;
+}
+
+/* A sanitizer's own machinery makes system calls that no code of ours does; its builds are for
+ * tests, which find out about the filter in the plain one. */
+static int install_filter(struct confine *c, struct sg_err *err)
+{
+    (void)c;
+#ifdef SG_NO_SECCOMP
+    (void)err;
+#else
+    const struct sock_fprog program = {
+        .len = sg_seccomp_daemon_len,
+        .filter = (struct sock_filter *)sg_seccomp_daemon, /* the kernel only reads it */
+    };
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+        return sg_fail_sys(err, "seccomp");
+#endif
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct confine *c, struct sg_err *err);
+} steps[] = {
+    { "choose an id", choose_id },
+    { "give the state directory to our id", give_state },
+    { "set limits", set_limits },
+    { "enter a user namespace", enter_userns },
+    { "enter namespaces", enter_namespaces },
+    { "build an empty root", build_root },
+    { "change the root", change_root },
+    { "bound capabilities", bound_capabilities },
+    { "change to our id", change_id },
+    { "drop capabilities", drop_capabilities },
+    { "set no_new_privs", stay_low },
+    { "install the system call filter", install_filter },
+};
+
+int sg_confine(const char *state_dir, struct sg_confined *ret, struct sg_err *err)
+{
+    struct confine c = { .state_dir = state_dir, .root_fd = -1 };
+    for (size_t i = 0; i < SG_COUNT(steps); i++)
+        if (steps[i].run(&c, err) < 0) {
+            sg_drop_fd(&c.root_fd);
+            return sg_wrap(err, "confine the daemon: %s", steps[i].name);
+        }
+    *ret = (struct sg_confined) { .uid = c.uid, .has_own_id = c.has_own_id };
+    return 0;
+}

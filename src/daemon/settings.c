@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/settings.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "base/banned.h"
+
+enum { MAX_PEM_BYTES = 1 << 20 };
+
+/* NULL for an empty name. */
+static int read_pem(const char *path, char **ret, struct sg_err *err)
+{
+    if (!*path)
+        return 0;
+    sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(path).s);
+    sg_auto_buf text;
+    sg_buf_init(&text, MAX_PEM_BYTES);
+    if (sg_buf_read_fd(&text, fd, path, err) < 0)
+        return -1;
+    *ret = sg_strdup(sg_buf_cstr(&text));
+    return 0;
+}
+
+static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
+{
+    if (!*c->serve_tls_cert != !*c->serve_tls_key)
+        return sg_fail(err, SG_INVALID, "serve.tls_cert and serve.tls_key belong together");
+    if (read_pem(c->serve_tls_cert, &s->tls_cert, err) < 0 ||
+        read_pem(c->serve_tls_key, &s->tls_key, err) < 0)
+        return sg_wrap(err, "read the certificate");
+    s->state_dir = sg_printf("%s/daemon", c->state_dir);
+    s->template = sg_strdup(c->serve_template);
+    s->log_level = sg_strdup(c->serve_log_level);
+    s->mem_bytes = c->memory_bytes;
+    s->cpu_milli = c->cpu_milli;
+    s->pids = c->pids;
+    s->disk_bytes = c->disk_bytes;
+    s->max_mem_bytes = c->serve_max_memory_bytes;
+    s->max_cpu_milli = c->serve_max_cpu_milli;
+    s->timeout_ms = c->serve_timeout_ms;
+    s->max_sandboxes = c->serve_max_sandboxes;
+    s->journal_bytes = c->serve_journal_bytes;
+    s->reconcile_ms = c->serve_reconcile_ms;
+    return 0;
+}
+
+int sg_settings_load(struct sg_settings *ret, struct sg_err *err)
+{
+    struct sg_config config;
+    struct sg_origins origins;
+    struct sg_settings s = { 0 };
+    sg_config_init(&config, &origins);
+    int got = sg_config_load(&config, &origins, NULL, environ, err);
+    if (got == 0)
+        got = take(&config, &s, err);
+    sg_config_done(&config, &origins);
+    if (got < 0) {
+        sg_settings_done(&s);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+void sg_settings_done(struct sg_settings *s)
+{
+    if (s->tls_key)
+        explicit_bzero(s->tls_key, strlen(s->tls_key));
+    free(s->state_dir);
+    free(s->template);
+    free(s->log_level);
+    free(s->tls_cert);
+    free(s->tls_key);
+}

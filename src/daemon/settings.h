@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the daemon takes from the configuration, read while the files can still be seen. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct sg_settings { /* all texts owned */
+    char *state_dir; /* of the daemon: STATE/daemon */
+    char *template, *log_level;
+    char *tls_cert, *tls_key;                        /* PEM texts, or NULL */
+    uint64_t mem_bytes, cpu_milli, pids, disk_bytes; /* of a sandbox that asks for nothing */
+    uint64_t max_mem_bytes, max_cpu_milli;           /* of one sandbox; 0: any */
+    uint64_t timeout_ms, max_sandboxes, journal_bytes, reconcile_ms;
+};
+
+int sg_settings_load(struct sg_settings *ret, struct sg_err *err);
+void sg_settings_done(struct sg_settings *s);
