@@ -206,11 +206,11 @@ int sg_manager_denied(struct sg_manager *m, const struct sg_who *who, const char
     sg_auto_buf detail;
     struct sg_json j;
 
+    sg_buf_init(&detail, 4096);
     m->metrics.errors[err->kind]++;
     /* Over a quota is no attempt at anything, and comes a thousand times a second. */
     if (err->kind != SG_DENIED)
         return -1;
-    sg_buf_init(&detail, 4096);
     sg_json_init(&j, &detail);
     sg_json_open(&j, '{');
     sg_json_key(&j, "action");

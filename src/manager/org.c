@@ -55,13 +55,13 @@ static bool load_one(void *arg, const struct sg_org_row *r)
     const struct sg_jval *v;
     struct sg_err err;
 
+    sg_arena_init(&a, 64 << 10);
     if (!sg_id_is_valid(r->id, 'o'))
         return true;
     struct sg_org *o = sg_new(struct sg_org);
     memcpy(o->id.s, r->id, sizeof o->id.s);
     o->name = sg_strdup(r->name ? r->name : "");
     o->created_ms = r->created_ms;
-    sg_arena_init(&a, 64 << 10);
     if (!r->quota || sg_json_parse(sg_str_of(r->quota), &a, &v, &err) < 0 ||
         sg_json_read(v, quota_fields, SG_COUNT(quota_fields), &o->quota, &err) < 0)
         o->quota = m->o.default_quota;

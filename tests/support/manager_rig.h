@@ -104,7 +104,7 @@ void sg_files_sandbox_ended(struct sg_sandbox *s)
 
 void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending)
 {
-    (void)s;
+    free(s->exec_impl); /* a question that a frozen init never answered */
     *(is_manager_ending ? &hooks.kept : &hooks.forgotten) += 1;
 }
 
@@ -125,6 +125,7 @@ static void reclaimed(void *arg, struct sg_packet *p, const struct sg_err *err)
     struct reclaim *r = arg;
     (void)p;
     (void)err;
+    r->s->exec_impl = NULL;
     r->done(r->s, r->arg);
     free(r);
 }
@@ -141,6 +142,7 @@ void sg_exec_recover(struct sg_sandbox *s, void (*done)(struct sg_sandbox *s, vo
     }
     struct reclaim *r = sg_new(struct reclaim);
     *r = (struct reclaim) { s, done, arg };
+    s->exec_impl = r;
     assert_ok(sg_peer_ask(s->peer, &m, NULL, 0, reclaimed, r, &err), err);
 }
 
