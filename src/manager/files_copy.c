@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree from one sandbox to another: one init packs, the other unpacks, the bytes go through a
- * pipe between them and never through us. It is unpacked beside its place and moved there when it
- * is whole. */
+/* A file or tree from one sandbox to another: one init packs, the other unpacks, the bytes go
+ * through a pipe between them and never through us. It is unpacked into a directory beside its
+ * place and moved there when it is whole.
+ *
+ * An archive of a directory holds what is in it, one of a file has the file's name: which of the
+ * two it is must be known, so the source is looked at first. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -13,33 +17,39 @@
 
 struct copy {
     struct sg_manager *manager;
-    struct sg_id to; /* by its name: it may go while the other side still packs */
-    char *name;      /* of the tree in the archive */
-    char *temporary; /* directory, beside the place */
-    char *place;
-    unsigned open; /* answers to come */
+    struct sg_id from, to; /* by name: each may go while the other is still at work */
+    char *path, *place;
+    char *temporary; /* a directory beside the place */
+    char *whole;     /* what is moved into the place: it, or the file in it */
+    unsigned open;   /* answers to come */
     struct sg_err err;
     sg_files_done_cb *cb;
     void *arg;
 };
 
-static struct sg_sandbox *target(const struct copy *c)
+static struct sg_sandbox *find(const struct copy *c, const struct sg_id *id)
 {
-    return sg_map_find(&c->manager->sandboxes, c->to.s);
+    return sg_map_find(&c->manager->sandboxes, id->s);
+}
+
+static void free_copy(struct copy *c)
+{
+    free(c->path);
+    free(c->place);
+    free(c->temporary);
+    free(c->whole);
+    free(c);
 }
 
 static void end_copy(struct copy *c)
 {
-    struct sg_sandbox *to = target(c);
     const struct sg_err err = c->err;
     sg_files_done_cb *cb = c->cb;
     void *arg = c->arg;
+    struct sg_sandbox *to = find(c, &c->to);
     if (to)
         sg_files_tidy(to, "", c->temporary);
-    free(c->name);
-    free(c->temporary);
-    free(c->place);
-    free(c);
+    free_copy(c);
     cb(arg, err.kind == SG_OK ? NULL : &err);
 }
 
@@ -56,45 +66,35 @@ static void moved(void *arg, struct sg_packet *p, const struct sg_err *err)
     end_copy(arg);
 }
 
+static int move_into_place(struct copy *c, struct sg_err *err)
+{
+    struct sg_sandbox *to = find(c, &c->to);
+    struct sg_msg m = { .type = SG_MSG_MOVE,
+                        .move = { sg_text_of(""), sg_text_of(c->whole), sg_text_of(c->place), 0 } };
+    if (!to)
+        return sg_fail(err, SG_UNAVAILABLE, "the sandbox has ended");
+    return sg_files_send(to, &m, NULL, 0, moved, c, err);
+}
+
 static void transferred(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct copy *c = arg;
     note(c, p, err);
     if (--c->open)
         return;
-    struct sg_sandbox *to = target(c);
-    if (to && c->err.kind == SG_OK) {
-        sg_auto_free char *from = sg_printf("%s/%s", c->temporary, c->name);
-        struct sg_msg m = { .type = SG_MSG_MOVE,
-                            .move = { sg_text_of(""), sg_text_of(from), sg_text_of(c->place), 0 } };
-        if (sg_files_send(to, &m, NULL, 0, moved, c, &c->err) == 0)
-            return;
-    }
-    end_copy(c);
+    if (c->err.kind != SG_OK || move_into_place(c, &c->err) < 0)
+        end_copy(c);
 }
 
-/* The last component, which the archive's names begin with; NULL: it has none of its own. */
-static char *last_name(const char *path)
-{
-    size_t n = strlen(path);
-    while (n && path[n - 1] == '/')
-        n--;
-    size_t start = n;
-    while (start && path[start - 1] != '/')
-        start--;
-    struct sg_str name = { path + start, n - start };
-    if (!name.n || sg_str_is(name, ".") || sg_str_is(name, ".."))
-        return NULL;
-    return sg_printf("%.*s", (int)name.n, name.p);
-}
-
-static int start(struct copy *c, struct sg_sandbox *from, const char *path, struct sg_sandbox *to,
-                 struct sg_err *err)
+static int transfer(struct copy *c, struct sg_err *err)
 {
     int ends[2];
-    struct sg_msg out = { .type = SG_MSG_TAR_OUT, .tar = { sg_text_of(""), sg_text_of(path), 0 } };
-    struct sg_msg in = { .type = SG_MSG_TAR_IN,
-                         .tar = { sg_text_of(""), sg_text_of(c->temporary), 0 } };
+    struct sg_sandbox *from = find(c, &c->from), *to = find(c, &c->to);
+    struct sg_msg out = { .type = SG_MSG_TAR_OUT, .tar = { .path = sg_text_of(c->path) } };
+    struct sg_msg in = { .type = SG_MSG_TAR_IN, .tar = { .path = sg_text_of(c->temporary) } };
+    out.tar.user = in.tar.user = sg_text_of("");
+    if (!from || !to)
+        return sg_fail(err, SG_UNAVAILABLE, "the sandbox has ended");
     if (pipe2(ends, O_CLOEXEC) < 0)
         return sg_fail_sys(err, "make a pipe");
     sg_auto_fd reading = ends[0], writing = ends[1];
@@ -106,6 +106,31 @@ static int start(struct copy *c, struct sg_sandbox *from, const char *path, stru
     return 0; /* the one that was asked answers */
 }
 
+static char *last_name(const char *path)
+{
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/')
+        n--;
+    size_t start = n;
+    while (start && path[start - 1] != '/')
+        start--;
+    return sg_printf("%.*s", (int)(n - start), path + start);
+}
+
+static void looked(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct copy *c = arg;
+    note(c, p, err);
+    if (p && p->msg.type == SG_MSG_STATED && S_ISDIR(p->msg.stated.mode)) {
+        c->whole = sg_strdup(c->temporary);
+    } else {
+        sg_auto_free char *name = last_name(c->path);
+        c->whole = sg_printf("%s/%s", c->temporary, name);
+    }
+    if (c->err.kind != SG_OK || transfer(c, &c->err) < 0)
+        end_copy(c);
+}
+
 int sg_files_copy(struct sg_sandbox *from, const char *path, struct sg_sandbox *to,
                   const char *to_path, const struct sg_who *who, sg_files_done_cb *cb, void *arg,
                   struct sg_err *err)
@@ -115,23 +140,18 @@ int sg_files_copy(struct sg_sandbox *from, const char *path, struct sg_sandbox *
     if (sg_files_permit(from, who, SG_SCOPE_READ, NULL, path, NULL, err) < 0 ||
         sg_files_permit(to, who, SG_SCOPE_EXEC, "file.copy", path, to_path, err) < 0)
         return -1;
-    char *name = last_name(path);
-    if (!name)
-        return sg_fail(err, SG_INVALID, "%s cannot be copied: name what is in it",
-                       sg_quote(path).s);
     struct copy *c = sg_new(struct copy);
     *c = (struct copy) { .manager = to->manager,
+                         .from = from->id,
                          .to = to->id,
-                         .name = name,
-                         .temporary = sg_files_beside(to_path),
+                         .path = sg_strdup(path),
                          .place = sg_strdup(to_path),
+                         .temporary = sg_files_beside(to_path),
                          .cb = cb,
                          .arg = arg };
-    if (start(c, from, path, to, err) == 0)
+    struct sg_msg look = { .type = SG_MSG_STAT, .stat = { sg_text_of(""), sg_text_of(path), 0 } };
+    if (sg_files_send(from, &look, NULL, 0, looked, c, err) == 0)
         return 0;
-    free(c->name);
-    free(c->temporary);
-    free(c->place);
-    free(c);
+    free_copy(c);
     return -1;
 }
