@@ -78,7 +78,7 @@ static void probe_layout(const struct sg_probe_env *env, struct sg_finding *ret)
     sg_found(ret, SG_HAVE_NEWS, "%s", layout);
 }
 
-#define V1_DIRS "/sys/fs/cgroup/{memory,cpu,pids}/u%u"
+#define V1_DIRS "/sys/fs/cgroup/{memory,cpu,pids,freezer}/u%u"
 
 /* What helps depends on who asks, and on the layout. */
 static void fix_limit(const struct sg_probe_env *env, bool is_v2, const char *controller,
@@ -177,6 +177,26 @@ static void probe_swap(const struct sg_probe_env *env, struct sg_finding *ret)
         sg_found(ret, SG_HAVE_NOT, "no memory cgroup to be had");
     else
         sg_found(ret, SG_HAVE_NOT, "this kernel does not account for it");
+}
+
+static void probe_freezer(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    struct sg_ids ids;
+    struct sg_cgroup g;
+    struct sg_err err;
+    fix_limit(env, is_cgroup2("/sys/fs/cgroup"), "freezer", ret);
+    if (claim(env, &ids, ret) < 0)
+        return;
+    sg_cgroup_init_kept(&g, &ids);
+    if (sg_cgroup_make(&g, &err) < 0)
+        found_err(ret, &err);
+    else if (sg_cgroup_can_freeze(&g))
+        sg_found_it(ret);
+    else
+        sg_found(ret, SG_HAVE_NOT, "no cgroup to be had: sandboxes of the service cannot pause");
+    sg_cgroup_done(&g);
+    (void)sg_cgroup_remove(&g, REMOVE_WAIT_MS, NULL);
+    sg_ids_release(&ids);
 }
 
 static void probe_dynmods(const struct sg_probe_env *env, struct sg_finding *ret)
@@ -387,6 +407,8 @@ const struct sg_probe sg_cell_probes[] = {
       NULL },
     { "Limits", "pids limit", "a fork bomb ends at its limit", USEFUL, USEFUL, false, SG_CTRL_PIDS,
       probe_limit, NULL },
+    { "Limits", "freezer", "the service can pause a sandbox", USEFUL, USEFUL, false, 0,
+      probe_freezer, NULL },
     { "Limits", "favordynmods", "not needed: processes move themselves", KNOW, KNOW, false, 0,
       probe_dynmods, NULL },
 

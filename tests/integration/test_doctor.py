@@ -19,7 +19,7 @@ NAMES = [
     "pid namespaces", "net namespaces", "ipc namespaces", "uts namespaces", "cgroup namespaces",
     "mount API", "tmpfs", "overlayfs", "proc", "devpts", "devices", "clone3", "pidfd", "openat2",
     "close_range", "memfd exec", "seccomp filter", "landlock", "newuidmap", "cgroup layout",
-    "memory limit", "swap limit", "cpu limit", "pids limit", "favordynmods", "id ranges",
+    "memory limit", "swap limit", "cpu limit", "pids limit", "freezer", "favordynmods", "id ranges",
     "idmapped mounts", "state directory", "a sandbox", "leftovers",
 ]
 ROOT_ONLY = ["rootless start", "rootless overlayfs", "rootless proc"]
