@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -364,8 +365,9 @@ static inline int rig_connect(void)
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons(rig.port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     assert_true(fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* each cut is a packet */
     return fd;
 }
 

@@ -94,24 +94,20 @@ static void a_client_that_does_not_read_is_not_computed_for(void **state)
     sg_auto_buf out, in;
     sg_buf_init(&out, MAX_TEXT);
     sg_buf_init(&in, MAX_TEXT);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 40; i++)
         sg_buf_add_str(&out, "GET /big?n=1000000 HTTP/1.1\r\nHost: a\r\n\r\n");
     rig_send(fd, out.p, out.n);
     for (int i = 0; i < 50; i++)
         rig_turn(1);
     assert_true(sg_server_stats(rig.server)->requests < 20);
-    for (int i = 0; i < 200; i++) { /* it goes on when it reads */
-        assert_true(rig_await(fd, &in, REPLY_OK));
-        while (in.n < 1000000)
-            assert_true(rig_await(fd, &in, "b") && (rig_turn(1), rig_receive(fd, &in)));
-        char *next = memmem(in.p + 10, in.n - 10, REPLY_OK, sizeof REPLY_OK - 1);
-        size_t used = next ? (size_t)(next - (char *)in.p) : in.n;
-        memmove(in.p, in.p + used, in.n - used);
-        in.n -= used;
-        if (sg_server_stats(rig.server)->requests == 200)
-            return;
+    size_t bytes = 0; /* it goes on when it reads */
+    for (uint64_t until = sg_now_ns() + HTTP_PATIENCE_MS * 1000000ull;
+         bytes < 40 * 1000000 && sg_now_ns() < until; sg_buf_clear(&in)) {
+        rig_turn(0);
+        assert_true(rig_receive(fd, &in));
+        bytes += in.n;
     }
-    assert_int_equal(sg_server_stats(rig.server)->requests, 200);
+    assert_int_equal(sg_server_stats(rig.server)->requests, 40);
 }
 
 static void a_stream_waits_for_a_slow_reader_and_arrives_whole(void **state)
