@@ -432,6 +432,17 @@ static inline struct sg_exec *rig_run(struct rig *r, struct sg_sandbox *s, const
     return x;
 }
 
+/* How many processes of that name live in it. */
+static inline unsigned rig_count(struct rig *r, struct sg_sandbox *s, const char *name)
+{
+    sg_auto_free char *command =
+        sg_printf("grep -l '^%s$' /proc/[0-9]*/comm 2>/dev/null | wc -l", name);
+    struct sg_exec *x = rig_run(r, s, command, NULL);
+    sg_auto_free char *text = rig_output(r, x, false);
+    assert_true(text[0] >= '0' && text[0] <= '9' && text[1] == '\n');
+    return (unsigned)(text[0] - '0');
+}
+
 static inline int rig_setup(void **state)
 {
     static struct rig rig;
