@@ -311,7 +311,7 @@ static void answer_freeze(struct sg_box *b, const struct sg_err *err)
     if (err)
         sg_conn_fail(b->launcher, b->freeze_id, err);
     else
-        sg_conn_done(b->launcher, b->freeze_id);
+        sg_conn_ok(b->launcher, b->freeze_id);
 }
 
 /* What does not freeze is thawed: nothing stays half frozen. */
@@ -405,7 +405,7 @@ static void finish(struct sg_box *b, uint64_t now_ns)
         return;
     }
     for (struct sg_waiter *w = b->waiters; w; w = w->next)
-        sg_conn_done(l, w->id);
+        sg_conn_ok(l, w->id);
     free_box(b);
 }
 
@@ -436,6 +436,11 @@ void sg_box_end(struct sg_box *b)
     leave_state(b);
     sg_io_drop(b->launcher->loop, &b->ctl);
     sg_kept_kill(&b->kept);
+}
+
+void sg_box_leave(struct sg_box *b)
+{
+    free_box(b);
 }
 
 struct sg_box *sg_box_of_leftover(struct sg_launcher *l, const struct sg_record *r)

@@ -64,6 +64,8 @@ void sg_box_freeze(struct sg_box *b, uint32_t id);
 
 /* Ends it. It is gone, with its last trace, after one more pass of the loop at least. */
 void sg_box_end(struct sg_box *b);
+/* Lets go of it as it is: it lives on for the next launcher. */
+void sg_box_leave(struct sg_box *b);
 /* L_DONE to question `id` when it is gone. */
 void sg_box_await_end(struct sg_box *b, uint32_t id);
 /* The daemon is gone: nobody waits for anything. */

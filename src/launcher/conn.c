@@ -38,6 +38,12 @@ void sg_conn_init(struct sg_conn *c)
     c->queue_end = &c->queue;
 }
 
+void sg_conn_done(struct sg_conn *c)
+{
+    sg_packet_done(&c->packet);
+    sg_buf_done(&c->out);
+}
+
 static void drop_first(struct sg_conn *c)
 {
     struct sg_sent *s = c->queue;
@@ -132,7 +138,7 @@ void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
         (void)sg_io_want(l->loop, &c->io, EPOLLIN | EPOLLOUT, NULL);
 }
 
-void sg_conn_done(struct sg_launcher *l, uint32_t id)
+void sg_conn_ok(struct sg_launcher *l, uint32_t id)
 {
     struct sg_msg m = { .type = SG_MSG_L_DONE, .id = id };
     sg_conn_send(l, &m, -1);

@@ -22,6 +22,7 @@ struct sg_conn {
 };
 
 void sg_conn_init(struct sg_conn *c);
+void sg_conn_done(struct sg_conn *c); /* after sg_conn_close() */
 
 /* Takes `fd`. */
 int sg_conn_open(struct sg_launcher *l, int fd, struct sg_err *err);
@@ -29,5 +30,5 @@ void sg_conn_close(struct sg_launcher *l);
 
 /* Nothing happens when nobody is there. `fd` is borrowed; -1: none. Sets the epoch. */
 void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd);
-void sg_conn_done(struct sg_launcher *l, uint32_t id);
+void sg_conn_ok(struct sg_launcher *l, uint32_t id);
 void sg_conn_fail(struct sg_launcher *l, uint32_t id, const struct sg_err *err);

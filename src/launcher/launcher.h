@@ -49,6 +49,7 @@ struct sg_launcher {
     struct sg_box *boxes;                  /* all of them */
     unsigned box_count, claimed_count, making_count;
     bool can_freeze;
+    bool is_second; /* the one before us did not end by itself */
     struct sg_maker maker;
     struct sg_packet packet; /* for what a new cell says */
     struct sg_conn conn;

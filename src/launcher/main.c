@@ -17,9 +17,11 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -37,7 +39,8 @@ extern char **environ;
 #define PIB (1ull << 50)
 
 enum { EXIT_TRY_LATER = 75 };
-static const uint64_t STOP_NS = 25000000000ull;
+static const uint64_t STOP_NS = 25000000000u, LOCK_PATIENCE_NS = 2000000000,
+                      PORT_PATIENCE_NS = 5000000000u;
 
 /* ---- ending ---- */
 
@@ -152,11 +155,35 @@ static void take_settings(struct sg_launcher *l, const struct sg_config *c)
     l->set.max_cells = c->serve_max_sandboxes;
 }
 
-/* One launcher a directory. The lock goes with us, whatever happens. */
+static void rest(void)
+{
+    const struct timespec t = { .tv_nsec = 5000000 };
+    (void)nanosleep(&t, NULL);
+}
+
+/* One launcher a directory. The lock goes with us, whatever happens; but not at once: cells in the
+ * making have our descriptors, too, until they have noticed. The file stays where we do not end by
+ * ourselves, so that the next one knows. */
+static int lock_run_dir(struct sg_launcher *l, struct sg_err *err)
+{
+    sg_auto_free char *path = sg_printf("%s/launcher.lock", l->set.run_dir);
+    l->is_second = access(path, F_OK) == 0;
+    const uint64_t until = sg_now_ns() + LOCK_PATIENCE_NS;
+    sg_auto_fd fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(path).s);
+    while (syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) < 0) {
+        if (sg_now_ns() >= until)
+            return sg_fail(err, SG_UNAVAILABLE, "the service runs already (in %s)",
+                           sg_quote(l->set.run_dir).s);
+        rest();
+    }
+    return sg_take_fd(&fd);
+}
+
 static int open_run_dir(struct sg_launcher *l, int *ret_lock_fd, struct sg_err *err)
 {
     sg_auto_free char *cells = sg_printf("%s/cells", l->set.run_dir);
-    sg_auto_free char *lock = sg_printf("%s/launcher.lock", l->set.run_dir);
     if (sg_mkdir_all(l->set.run_dir, 0700, err) < 0 || sg_mkdir_all(cells, 0700, err) < 0)
         return -1;
     sg_auto_fd run = open(l->set.run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,12 +194,9 @@ static int open_run_dir(struct sg_launcher *l, int *ret_lock_fd, struct sg_err *
         return sg_fail(err, SG_DENIED, "%s belongs to somebody else", sg_quote(l->set.run_dir).s);
     if (fchmod(run, 0700) < 0)
         return sg_fail_sys(err, "close %s to others", sg_quote(l->set.run_dir).s);
-    sg_auto_fd fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    sg_auto_fd fd = lock_run_dir(l, err);
     if (fd < 0)
-        return sg_fail_sys(err, "open %s", sg_quote(lock).s);
-    if (syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) < 0)
-        return sg_fail(err, SG_UNAVAILABLE, "the service runs already (in %s)",
-                       sg_quote(l->set.run_dir).s);
+        return -1;
     l->cells_fd = open(cells, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (l->cells_fd < 0)
         return sg_fail_sys(err, "open %s", sg_quote(cells).s);
@@ -245,6 +269,18 @@ static int connect_daemon(struct sg_launcher *l, const struct arguments *a, stru
     return sg_conn_open(l, a->peer_fd, err);
 }
 
+/* After one that was killed its daemon may still be on its way out, and hold the port. */
+static int listen_tcp(const struct sg_launcher *l, const char *address, struct sg_err *err)
+{
+    const uint64_t until = sg_now_ns() + (l->is_second ? PORT_PATIENCE_NS : 0);
+    for (;;) {
+        int fd = sg_listen_tcp(address, err);
+        if (fd >= 0 || err->kind != SG_UNAVAILABLE || sg_now_ns() >= until)
+            return fd;
+        rest();
+    }
+}
+
 static int start(struct sg_launcher *l, const struct sg_config *c, const struct arguments *a,
                  struct sg_err *err)
 {
@@ -256,7 +292,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
         l->daemon.program = daemon_program(a);
         const char *named = a->config ? a->config : getenv("SANDGLASS_CONFIG");
         l->daemon.config = named ? sg_strdup(named) : NULL;
-        l->daemon.tcp_fd = sg_listen_tcp(c->serve_listen, err);
+        l->daemon.tcp_fd = listen_tcp(l, c->serve_listen, err);
         if (l->daemon.tcp_fd < 0)
             return -1;
         l->daemon.unix_fd = sg_listen_unix(l->set.run_dir, err);
@@ -284,12 +320,50 @@ static struct sg_launcher *new_launcher(void)
     return l;
 }
 
+static void free_launcher(struct sg_launcher *l)
+{
+    if (l->loop) {
+        sg_conn_close(l);
+        while (l->boxes)
+            sg_box_leave(l->boxes);
+        sg_maker_done(l);
+        sg_loop_free(l->loop);
+    }
+    sg_conn_done(&l->conn);
+    sg_packet_done(&l->packet);
+    sg_map_done(&l->by_id);
+    free(l->set.run_dir);
+    free(l->set.state_dir);
+    free(l->daemon.program);
+    free(l->daemon.config);
+    sg_drop_fd(&l->daemon.tcp_fd);
+    sg_drop_fd(&l->daemon.unix_fd);
+    sg_drop_fd(&l->cells_fd);
+    free(l);
+}
+
 static int fail(const struct sg_err *err)
 {
     sg_log(SG_LOG_ERROR, "the launcher cannot go on", SG_KV("error", err->msg));
     return err->kind == SG_UNAVAILABLE ? EXIT_TRY_LATER
            : err->kind == SG_INVALID   ? 2
                                        : EXIT_FAILURE;
+}
+
+static int serve(struct sg_launcher *l, const struct sg_config *c, const struct arguments *a)
+{
+    struct sg_err err = { 0 };
+    sg_auto_fd lock_fd = -1;
+    take_settings(l, c);
+    if (become(l, &err) < 0 || open_run_dir(l, &lock_fd, &err) < 0)
+        return fail(&err);
+    int ret = start(l, c, a, &err);
+    if (ret == 0)
+        ret = sg_loop_run(l->loop, &err);
+    close_run_dir(l);
+    if (ret < 0)
+        return fail(&err);
+    return l->stopping == SG_STOP_END && l->box_count ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
@@ -299,21 +373,18 @@ int main(int argc, char **argv)
     struct arguments a;
     struct sg_config config;
     struct sg_origins origins;
-    struct sg_launcher *l = new_launcher();
-    int lock_fd;
     sg_log_init("sandglass-launcher", NULL);
     sg_config_init(&config, &origins);
+    int code;
     if (parse_arguments(argv, &a, &err) < 0 ||
-        sg_config_load(&config, &origins, a.config, environ, &err) < 0)
-        return fail(&err);
-    sg_log_init("sandglass-launcher", config.serve_log_level);
-    take_settings(l, &config);
-    if (become(l, &err) < 0 || open_run_dir(l, &lock_fd, &err) < 0)
-        return fail(&err);
-    if (start(l, &config, &a, &err) < 0 || sg_loop_run(l->loop, &err) < 0) {
-        close_run_dir(l);
-        return fail(&err);
+        sg_config_load(&config, &origins, a.config, environ, &err) < 0) {
+        code = fail(&err);
+    } else {
+        sg_log_init("sandglass-launcher", config.serve_log_level);
+        struct sg_launcher *l = new_launcher();
+        code = serve(l, &config, &a);
+        free_launcher(l);
     }
-    close_run_dir(l);
-    return l->stopping == SG_STOP_END && l->box_count ? EXIT_FAILURE : EXIT_SUCCESS;
+    sg_config_done(&config, &origins);
+    return code;
 }

@@ -361,3 +361,13 @@ void sg_maker_end(struct sg_launcher *l)
             sg_box_end(b);
     }
 }
+
+void sg_maker_done(struct sg_launcher *l)
+{
+    sg_later_cancel(l->loop, &l->maker.step);
+    for (struct sg_pool *p; (p = l->maker.pools);) {
+        l->maker.pools = p->next;
+        sg_tmpl_unref(p->tmpl);
+        free(p);
+    }
+}

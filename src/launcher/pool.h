@@ -54,6 +54,7 @@ int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_
 void sg_maker_begin(struct sg_launcher *l);
 /* No more cells: ends the parked ones and those in the making, forgets what waits. */
 void sg_maker_end(struct sg_launcher *l);
+void sg_maker_done(struct sg_launcher *l); /* no box is left */
 
 /* A parked box of the template, or NULL: then `ret_pool` is where to wait. SG_NOT_FOUND: there is
  * no such template. */

@@ -131,7 +131,7 @@ static int destroy(struct sg_launcher *l, const struct sg_msg *m, struct sg_err 
         struct sg_err why = { 0 };
         sg_fail(&why, SG_CONFLICT, "the sandbox was destroyed before it was made");
         sg_conn_fail(l, creator, &why);
-        sg_conn_done(l, m->id);
+        sg_conn_ok(l, m->id);
         return 0;
     }
     struct sg_box *b = sg_map_find(&l->by_id, sandbox);
@@ -158,7 +158,7 @@ static int thaw(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *er
     struct sg_box *b = find(l, m->l_name.sandbox.p, err);
     if (!b || sg_kept_thaw(&b->kept, err) < 0)
         return -1;
-    sg_conn_done(l, m->id);
+    sg_conn_ok(l, m->id);
     return 0;
 }
 
@@ -169,7 +169,7 @@ static int limit(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     struct sg_box *b = find(l, c->sandbox.p, err);
     if (!b || sg_box_set_limits(b, &limits, err) < 0)
         return -1;
-    sg_conn_done(l, m->id);
+    sg_conn_ok(l, m->id);
     return 0;
 }
 

@@ -63,7 +63,7 @@ void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
     answers += m->id == asked && m->type != SG_MSG_L_ENDED;
 }
 
-void sg_conn_done(struct sg_launcher *l, uint32_t id)
+void sg_conn_ok(struct sg_launcher *l, uint32_t id)
 {
     struct sg_msg m = { .type = SG_MSG_L_DONE, .id = id };
     sg_conn_send(l, &m, -1);
@@ -179,7 +179,7 @@ int sg_box_connect(const struct sg_box *b, struct sg_err *err)
 void sg_box_freeze(struct sg_box *b, uint32_t id)
 {
     must(b->state == SG_BOX_CLAIMED);
-    sg_conn_done(b->launcher, id);
+    sg_conn_ok(b->launcher, id);
 }
 
 void sg_box_await_end(struct sg_box *b, uint32_t id)

@@ -405,7 +405,7 @@ def test_a_daemon_that_closes_its_socket_is_ended(run_dir):
 echo start >> {out}
 [ $(grep -c start {out}) -ge 2 ] && exec sleep 60
 exec 3>&-
-sleep 60
+exec sleep 60
 """)
     try:
         wait_until(lambda: out.exists() and out.read_text().count("start\n") >= 2)
