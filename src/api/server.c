@@ -181,7 +181,7 @@ struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,
     s->id_base = sg_id_new('r');
     s->drain_timer.fire = drain_is_late;
     s->drain_later.call = drain_is_empty;
-    sg_buf_init(&s->out, 2 * SG_HTTP_MAX_HEAD);
+    sg_buf_init(&s->out, (size_t)2 * SG_HTTP_MAX_HEAD);
     return s;
 }
 

@@ -38,7 +38,7 @@ static struct sg_sock_piece *new_piece(size_t cap)
 
 static void push(struct sg_sock *s, struct sg_sock_piece *e)
 {
-    *(s->first ? &s->last->next : &s->first) = e;
+    *(s->last ? &s->last->next : &s->first) = e;
     s->last = e;
 }
 
@@ -46,6 +46,8 @@ static void pop(struct sg_sock *s)
 {
     struct sg_sock_piece *e = s->first;
     s->first = e->next;
+    if (!s->first)
+        s->last = NULL;
     s->files -= e->fd >= 0;
     sg_drop_fd(&e->fd);
     free(e);
@@ -60,7 +62,7 @@ static void drop_queue(struct sg_sock *s)
 
 static void enqueue(struct sg_sock *s, const void *p, size_t n)
 {
-    struct sg_sock_piece *e = s->first ? s->last : NULL;
+    struct sg_sock_piece *e = s->last;
     if (!e || e->fd >= 0 || n > e->cap - e->n) {
         e = new_piece(s->first && n < PIECE_BYTES ? PIECE_BYTES : n);
         push(s, e);

@@ -53,14 +53,15 @@ const char *sg_http1_date(struct sg_http_date *d, int64_t unix_s)
 {
     if (d->text[0] && d->at_s == unix_s)
         return d->text;
-    static const char days[] = "SunMonTueWedThuFriSat",
-                      months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
+    static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
     const time_t t = (time_t)unix_s;
     struct tm tm = { 0 };
     (void)gmtime_r(&t, &tm);
-    (void)snprintf(d->text, sizeof d->text, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
-                   days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900,
-                   tm.tm_hour, tm.tm_min, tm.tm_sec);
+    (void)snprintf(d->text, sizeof d->text, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
+                   tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
+                   tm.tm_sec);
     d->at_s = unix_s;
     return d->text;
 }
