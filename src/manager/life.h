@@ -132,6 +132,8 @@ const struct sg_gone *sg_list_gone(const struct sg_manager *m, const char *id); 
 /* ---- create.c ---- */
 
 void sg_create_begin(struct sg_sandbox *s); /* of a new one, or of a fresh attempt */
+/* The same, where the attempt before this start may have left a cell. */
+void sg_create_again(struct sg_sandbox *s);
 /* UINT64_MAX becomes the default. */
 int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err);
 int sg_template_name_check(const char *name, struct sg_err *err);

@@ -302,7 +302,7 @@ static void decide(struct sg_sandbox *s, bool has_cell)
             destroy_orphan(m, s->id.s);
     } else if (s->state == SBX_CREATING) { /* a fresh attempt was under way */
         sg_exec_recover(s, nothing, NULL);
-        sg_create_begin(s);
+        sg_create_again(s);
     } else if (has_cell) {
         m->recovery->left++;
         sg_life_wait(&s->life->waiting, one_done, m);

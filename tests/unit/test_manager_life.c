@@ -473,6 +473,7 @@ static void metadata_is_replaced_and_survives(void **state)
     rig_start_manager(r);
     s = sg_manager_find(r->m, &r->who, id, &err);
     assert_non_null(s);
+    assert_int_equal(s->state, SBX_RUNNING);
     assert_int_equal(s->metadata.n, 1);
     assert_string_equal(s->metadata.v[0].name, "b");
     assert_string_equal(s->metadata.v[0].value, "zwei ü\n");

@@ -107,6 +107,32 @@ static void a_fresh_attempt_for_a_known_sandbox_goes_on(void **state)
     assert_string_equal(rig_row(r, id.s).state, "running");
 }
 
+static void a_fresh_attempt_that_had_its_cell_starts_over(void **state)
+{
+    struct rig *r = *state;
+    struct sg_id id = leave(r, "creating", "{\"isKnown\":true}", true);
+
+    rig_start_manager(r);
+    rig_until(r, find(r, &id)->state == SBX_RUNNING);
+    assert_int_equal(r->cell_count, 1);
+    assert_int_equal(r->asked[SG_MSG_L_DESTROY], 1);
+    assert_int_equal(find(r, &id)->retries_used, 0);
+}
+
+static void a_destroy_that_was_under_way_is_finished(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r, NULL);
+
+    r->fails[SG_MSG_L_DESTROY] = 1;
+    assert_int_equal(rig_do(r, sg_manager_destroy, s).well, 0);
+    rig_stop_manager(r);
+    assert_int_equal(r->cell_count, 1);
+    rig_start_manager(r);
+    assert_int_equal(r->cell_count, 0);
+    assert_int_equal(rig_row(r, NULL).count, 0);
+}
+
 static void rows_in_transit_are_finished(void **state)
 {
     struct rig *r = *state;
@@ -235,7 +261,7 @@ static void the_order_of_the_list_survives(void **state)
 /* ---- the reconciler ---- */
 
 struct looked {
-    unsigned calls;
+    unsigned calls, found; /* found: by all of them */
     struct sg_reconcile_report report;
 };
 
@@ -245,6 +271,7 @@ static void look(void *arg, const struct sg_reconcile_report *report, const stru
     assert_null(err);
     l->calls++;
     l->report = *report;
+    l->found += report->lost + report->orphans + report->stale_journals;
 }
 
 static struct looked reconcile(struct rig *r)
@@ -305,7 +332,7 @@ static void the_reconciler_does_not_mistake_what_moves(void **state)
     }
     rig_until(r, l.calls == looks && t.calls == 80);
     assert_int_equal(t.well, 80);
-    assert_int_equal(l.report.lost + l.report.orphans, 0);
+    assert_int_equal(l.found, 0);
 }
 
 /* ---- killed at any moment ---- */
@@ -340,6 +367,11 @@ static void no_acknowledged_sandbox_is_lost_whenever_the_daemon_dies(void **stat
                 (void)sg_manager_pause(r->m->newest, &r->who, tell, &ignored, &err);
             if (r->m->newest && rng_below(&rng, 2))
                 (void)sg_manager_resume(r->m->newest, &r->who, tell, &ignored, &err);
+            struct sg_id *one = &made[rng_below(&rng, MADE)];
+            if (one->s[0] && rng_below(&rng, 4) == 0) { /* may be gone then, or not */
+                (void)sg_manager_destroy(find(r, one), &r->who, tell, &ignored, &err);
+                one->s[0] = '\0';
+            }
         }
         rig_stop_manager(r);
         rig_start_manager(r);
@@ -375,6 +407,8 @@ int main(void)
         RIG_TEST(an_acknowledged_sandbox_is_there_again),
         BARE_TEST(a_create_that_nobody_was_told_of_is_undone),
         BARE_TEST(a_fresh_attempt_for_a_known_sandbox_goes_on),
+        BARE_TEST(a_fresh_attempt_that_had_its_cell_starts_over),
+        RIG_TEST(a_destroy_that_was_under_way_is_finished),
         BARE_TEST(rows_in_transit_are_finished),
         BARE_TEST(a_row_without_a_cell_has_failed_and_says_so),
         BARE_TEST(a_row_without_a_cell_gets_a_fresh_one_where_asked),
