@@ -40,17 +40,18 @@ static void put_text(uint8_t *block, size_t at, size_t n, const char *s, size_t 
 static void put_number(uint8_t *block, size_t at, size_t n, uint64_t v)
 {
     uint64_t most = n == 8 ? MAX_OCTAL_7 : MAX_OCTAL_11;
-    char digits[16];
-    (void)snprintf(digits, sizeof digits, "%0*llo", (int)n - 1,
-                   (unsigned long long)(v < most ? v : most));
-    memcpy(block + at, digits, n - 1);
+    if (v > most)
+        v = most;
+    for (size_t i = n - 1; i-- > 0; v >>= 3)
+        block[at + i] = (uint8_t)('0' + (v & 7));
 }
 
 static void put_block(struct sg_buf *out, uint8_t *block, char kind)
 {
+    static const uint8_t magic[8] = { 'u', 's', 't', 'a', 'r', 0, '0', '0' };
     unsigned sum = 0;
     block[156] = (uint8_t)kind;
-    memcpy(block + 257, "ustar\00000", 8);
+    memcpy(block + 257, magic, sizeof magic);
     memset(block + 148, ' ', 8);
     for (unsigned i = 0; i < SG_TAR_BLOCK; i++)
         sum += block[i];
@@ -91,7 +92,9 @@ static bool put_name(uint8_t *block, const char *name)
         return true;
     }
     const char *slash = strchr(name + (n - NAME_FIELD - 1), '/');
-    size_t at = slash ? (size_t)(slash - name) : n;
+    if (!slash)
+        return false;
+    size_t at = (size_t)(slash - name);
     if (at > PREFIX_FIELD || at == 0 || at + 1 >= n)
         return false;
     put_text(block, SG_TAR_PREFIX_AT, name, at);

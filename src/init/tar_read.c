@@ -195,8 +195,11 @@ static int parse_time(struct sg_str s, struct timespec *ret)
             return -1;
         ns += (*p - '0') * unit;
     }
-    *ret = is_negative ? (struct timespec) { 0 }
-                       : (struct timespec) { .tv_sec = (time_t)seconds, .tv_nsec = ns };
+    if (is_negative) {
+        seconds = 0;
+        ns = 0;
+    }
+    *ret = (struct timespec) { .tv_sec = (time_t)seconds, .tv_nsec = ns };
     return 0;
 }
 

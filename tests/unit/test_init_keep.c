@@ -153,12 +153,13 @@ static void a_new_connection_replaces_the_old_one(void **state)
 static void the_last_of_several_connections_wins(void **state)
 {
     struct rig *r = *state;
-    sg_auto_fd old = r->fd;
-    sg_auto_fd second = rig_dial_in(r);
+    int old = r->fd, second = rig_dial_in(r);
     r->fd = rig_dial_in(r);
     assert_int_equal(rig_take(r), SG_MSG_READY);
     rig_hello(r, SG_HELLO_KEEP, 9);
     (void)rig_do(r, (struct sg_msg) { .type = SG_MSG_INFO }, SG_MSG_INFOED);
+    (void)close(old);
+    (void)close(second);
 }
 
 /* One whose answer is large. */
@@ -177,10 +178,11 @@ static void replies_that_waited_for_the_old_host_do_not_reach_the_new_one(void *
         list.id = 1000000;
         (void)sg_chan_send(r->fd, &list, NULL, 0, false, &err);
     }
-    sg_auto_fd old = r->fd;
+    int old = r->fd;
     r->fd = rig_dial_in(r);
     assert_int_equal(rig_take(r), SG_MSG_READY);
     rig_hello(r, SG_HELLO_KEEP, 12); /* demands the id of its reply */
+    (void)close(old);
 }
 
 static void watches_end_with_their_connection(void **state)
