@@ -206,13 +206,14 @@ static int start(struct service *s, struct sg_err *err)
     return make_server(s, err);
 }
 
+/* The launcher takes the end of its socket for our end and makes sure of it, so that the duplicate
+ * stays open: the exit closes it. */
 static void end(struct service *s)
 {
     sg_server_free(s->server);
     sg_manager_free(s->manager);
     sg_audit_free(s->audit);
     sg_store_close(s->store);
-    sg_io_drop(s->loop, &s->launcher);
     sg_loop_free(s->loop);
     sg_close_p(&s->journal_fd);
     sg_close_p(&s->tcp_fd);
