@@ -169,6 +169,8 @@ void sg_events_free(struct sg_manager *m)
     size_t cursor = 0;
 
     sg_later_cancel(m->loop, &m->events.wake);
+    while (m->events.listeners)
+        sg_events_leave(m->events.listeners);
     for (size_t i = 0; i < SG_EVENTS_KEPT; i++)
         free(m->events.slots[i].data);
     for (char *type; (type = sg_map_next(&m->events.types, &cursor));)

@@ -150,12 +150,12 @@ void sg_manager_free(struct sg_manager *m)
     m->is_ending = true;
     sg_timer_stop(m->loop, &m->usage);
     sg_timer_stop(m->loop, &m->reconcile);
-    end_notes(m, &err);
+    for (struct sg_sandbox *s = m->newest; s; s = s->older)
+        end_sandbox(s, &err);
     sg_tier_free(m->tier);
     sg_reconcile_free(m);
     sg_recover_free(m);
-    for (struct sg_sandbox *s = m->newest; s; s = s->older)
-        end_sandbox(s, &err);
+    end_notes(m, &err); /* the last: those before may have written something */
     for (struct sg_sandbox *s = m->newest, *older; s; s = older) {
         older = s->older;
         sg_life_free(s);

@@ -32,7 +32,8 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
                                   int launcher_fd, const struct sg_manager_options *o,
                                   void (*ready)(void *arg, const struct sg_err *err), void *arg,
                                   struct sg_err *err);
-/* Leaves every sandbox running. */
+/* Leaves every sandbox running. Who waits for an answer gets SG_UNAVAILABLE; readers, watches and
+ * listeners are let go. So whoever holds those (the server) is freed after it. */
 void sg_manager_free(struct sg_manager *m);
 struct sg_loop *sg_manager_loop(const struct sg_manager *m);
 const struct sg_manager_options *sg_manager_options(const struct sg_manager *m);
