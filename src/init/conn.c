@@ -5,6 +5,7 @@
  * watches, dials and workers end with the connection they belong to. Execs and their records stay.
  * The newest connection always wins, because a host that lost its end (it was killed, or a message
  * was on its way with the descriptor) has no other way to make us let go of the old one. */
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,6 +45,10 @@ void sg_conn_accept(struct sg_init *in, struct sg_source *s, uint32_t events)
 {
     (void)events;
     int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        drop(in); /* its watches and dials have descriptors enough */
+        fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
+    }
     if (fd < 0)
         return;
     drop(in);

@@ -51,6 +51,17 @@ void sg_exec_forget(struct sg_init *in, struct sg_exec *e)
 
 /* ---- start ---- */
 
+/* Numbers are given out from below, so the highest tells how many are in use. A host that left us
+ * without any could not even come back. */
+static int check_room(const struct sg_init *in, const struct sg_packet *p, struct sg_err *err)
+{
+    for (unsigned i = 0; i < p->fd_count; i++)
+        if (p->fds[i] >= in->stream_ceiling)
+            return sg_fail(err, SG_EXHAUSTED, "no room for more streams: init has %d open files",
+                           p->fds[i]);
+    return 0;
+}
+
 /* Hands out the packet's descriptors in the order of the flags' bits. */
 static int assign_streams(const struct sg_call *c, int fds[3], struct sg_err *err)
 {
@@ -120,7 +131,7 @@ int sg_handle_spawn(struct sg_init *in, struct sg_call *c, struct sg_err *err)
                        SG_INIT_MAX_EXECS, in->keeps ? " or not been released" : "");
     if (in->shutdown_ns)
         return sg_fail(err, SG_CONFLICT, "the sandbox is shutting down");
-    if (sg_keep_check(in, &c->m->spawn, err) < 0)
+    if (check_room(in, c->packet, err) < 0 || sg_keep_check(in, &c->m->spawn, err) < 0)
         return -1;
     struct sg_spawn s;
     int pid = start(in, c, &s, err);

@@ -32,6 +32,7 @@ enum {
     SG_INIT_MAX_DIALS = 64,
     SG_INIT_MAX_WATCHES = 64, /* WATCH requests; each has its own bound of directories */
     SG_INIT_MAX_WORKERS = 16,
+    SG_INIT_SPARE_FDS = 32, /* streams of execs leave these for the rest of what init does */
 };
 
 struct rusage;
@@ -70,6 +71,7 @@ struct sg_init {
     struct sg_users users;
     struct sg_exec *execs[SG_INIT_MAX_EXECS];
     unsigned exec_count, running_count;
+    int stream_ceiling; /* descriptors from here on are not for streams of execs */
     struct sg_worker workers[SG_INIT_MAX_WORKERS];
     struct sg_dial *dials[SG_INIT_MAX_DIALS];
     unsigned dial_count;

@@ -158,6 +158,14 @@ static int open_sources(struct sg_init *in, struct sg_err *err)
     return sg_source_want(in, &in->signals, EPOLLIN, err);
 }
 
+static int stream_ceiling(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT32_MAX)
+        return INT32_MAX;
+    return (int)files.rlim_cur - SG_INIT_SPARE_FDS;
+}
+
 int sg_init_run(int ctl_fd, int listener_fd, struct sg_err *err)
 {
     struct sg_init *in = sg_new(struct sg_init);
@@ -167,6 +175,7 @@ int sg_init_run(int ctl_fd, int listener_fd, struct sg_err *err)
     in->out_end = &in->out;
     sg_buf_init(&in->encoded, SG_CTL_MAX_BYTES);
     in->started_ns = sg_now_ns();
+    in->stream_ceiling = stream_ceiling();
     sg_packet_init(&in->packet);
     sg_users_init(&in->users);
 

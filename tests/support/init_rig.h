@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -41,8 +42,9 @@ struct rig_kept {
 
 struct rig {
     int fd, pid;
-    bool has_proc;   /* to be set before the start: /proc is that of init's own processes */
-    int listener_fd; /* -1: nobody can come back */
+    bool has_proc;       /* to be set before the start: /proc is that of init's own processes */
+    int listener_fd;     /* -1: nobody can come back */
+    unsigned open_files; /* to be set before the start: init's limit; 0: ours */
     struct sockaddr_un address;
     struct rig_kept *kept; /* RIG_KEPT of them, made when the first comes */
     unsigned kept_count;
@@ -73,10 +75,14 @@ static inline void rig_exec_program(const char *program, int fd, int listener_fd
     _exit(125);
 }
 
-static inline void rig_be_init(int fd, int listener_fd, bool has_proc)
+static inline void rig_be_init(const struct rig *r, int fd)
 {
-    if (has_proc)
+    int listener_fd = r->listener_fd;
+    struct rlimit files = { r->open_files, r->open_files };
+    if (r->has_proc)
         rig_mount_proc();
+    if (r->open_files && setrlimit(RLIMIT_NOFILE, &files) < 0)
+        _exit(124);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3; i++)
         (void)dup2(null, i);
@@ -209,7 +215,7 @@ static inline void rig_start_as_told(struct rig *r)
     assert_true(r->pid >= 0);
     if (r->pid == 0) {
         (void)close(fds[0]);
-        rig_be_init(fds[1], r->listener_fd, r->has_proc);
+        rig_be_init(r, fds[1]);
     }
     (void)close(fds[1]);
     r->fd = fds[0];

@@ -439,6 +439,46 @@ static void ends_that_nobody_releases_count_and_are_all_told(void **state)
     (void)rig_exit_of(r, rig_start_program(r, &p));
 }
 
+static void a_host_can_come_back_to_an_init_without_descriptors(void **state)
+{
+    (void)state;
+    struct rig r = { .open_files = 128 };
+    rig_listen(&r);
+    rig_start_as_told(&r);
+    rig_hello(&r, SG_HELLO_KEEP, RIG_EPOCH);
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    char tag[SG_CTL_MAX_TAG + 1];
+    struct rig_program p = { .argv = ARGV("/bin/sleep", "100"),
+                             .tag = tag,
+                             .flags =
+                                 SG_SPAWN_STDIN | SG_SPAWN_STDOUT | SG_SPAWN_STDERR | SG_SPAWN_KEEP,
+                             .fds = { ends[0], ends[1], ends[1], ends[1], ends[0], ends[0] },
+                             .fd_count = 6 };
+    struct sg_msg *m;
+    unsigned started = 0;
+    do {
+        (void)snprintf(tag, sizeof tag, "%u", started++);
+        m = rig_try_program(&r, &p);
+    } while (m->type == SG_MSG_SPAWNED);
+    assert_int_equal(m->error.kind, SG_EXHAUSTED);
+    assert_true(started > 20);
+    struct sg_msg watch = { .type = SG_MSG_WATCH, .watch = { .path = sg_text_of("/") } };
+    do
+        m = rig_ask(&r, &watch);
+    while (m->type == SG_MSG_WATCHED);
+    assert_int_equal(m->error.sys, EMFILE);
+    int old = r.fd;
+    r.fd = rig_dial_in(&r);
+    assert_int_equal(rig_take(&r), SG_MSG_READY);
+    rig_hello(&r, SG_HELLO_KEEP, 2);
+    assert_int_equal(reclaim_count(&r), started - 1);
+    (void)close(old);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    rig_stop(&r);
+}
+
 /* ---- signals to a tree ---- */
 
 static struct sg_msg to_tree(uint32_t pid, uint32_t signal)
@@ -514,6 +554,7 @@ int main(void)
         cmocka_unit_test(keeping_is_refused_where_nobody_said_keep),
         KEPT(near_ends_must_come_for_every_stream),
         KEPT(ends_that_nobody_releases_count_and_are_all_told),
+        cmocka_unit_test(a_host_can_come_back_to_an_init_without_descriptors),
         KEPT(a_signal_to_the_tree_reaches_other_groups_and_other_sessions),
         KEPT(what_an_ended_exec_left_behind_can_still_be_signalled),
         KEPT(only_execs_have_trees),
