@@ -55,6 +55,7 @@ WRAP_INT(fsconfig, (int fd, unsigned command, const char *key, const void *value
          (fd, command, key, value, aux), key)
 WRAP_INT(fsmount, (int fd, unsigned flags, unsigned attrs), (fd, flags, attrs), NULL)
 WRAP_INT(fsopen, (const char *type, unsigned flags), (type, flags), type)
+WRAP_INT(fspick, (int dir, const char *path, unsigned flags), (dir, path, flags), path)
 WRAP_INT(fstat64, (int fd, struct stat *ret), (fd, ret), name_of(fd))
 WRAP_INT(fstatfs64, (int fd, struct statfs *ret), (fd, ret), name_of(fd))
 WRAP_INT(fstatvfs64, (int fd, struct statvfs *ret), (fd, ret), name_of(fd))
