@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the native door calls and no body leads to. They are here so that the manager and the server
+ * need not be linked; none is ever called. */
+#include <stdlib.h>
+
+#define UNUSED(name)                                                                               \
+    void name(void);                                                                               \
+    void name(void)                                                                                \
+    {                                                                                              \
+        abort();                                                                                   \
+    }
+
+UNUSED(sg_audit_verify)
+UNUSED(sg_call_pause_body)
+UNUSED(sg_events_leave)
+UNUSED(sg_events_listen)
+UNUSED(sg_events_next)
+UNUSED(sg_exec_ending_name)
+UNUSED(sg_exec_kill)
+UNUSED(sg_exec_next)
+UNUSED(sg_exec_when_writable)
+UNUSED(sg_files_abandon)
+UNUSED(sg_files_commit)
+UNUSED(sg_files_unwatch)
+UNUSED(sg_files_watch)
+UNUSED(sg_files_write)
+UNUSED(sg_key_next)
+UNUSED(sg_key_revoke)
+UNUSED(sg_manager_destroy)
+UNUSED(sg_manager_destroy_all)
+UNUSED(sg_manager_health)
+UNUSED(sg_manager_list)
+UNUSED(sg_manager_loop)
+UNUSED(sg_manager_pause)
+UNUSED(sg_manager_pool)
+UNUSED(sg_manager_reconcile)
+UNUSED(sg_manager_report)
+UNUSED(sg_manager_resume)
+UNUSED(sg_manager_start)
+UNUSED(sg_manager_stats)
+UNUSED(sg_manager_stop)
+UNUSED(sg_manager_store)
+UNUSED(sg_manager_templates)
+UNUSED(sg_org_next)
+UNUSED(sg_org_remove)
+UNUSED(sg_reply_abort)
+UNUSED(sg_reply_add)
+UNUSED(sg_reply_bytes)
+UNUSED(sg_reply_end)
+UNUSED(sg_reply_file)
+UNUSED(sg_reply_start)
+UNUSED(sg_store_each_audit)
+UNUSED(sg_store_each_usage)
