@@ -197,6 +197,7 @@ void sg_exec_sandbox_ended(struct sg_sandbox *s)
         sg_exec_close_streams(x);
     }
     sg_exec_prune(s);
+    sg_exec_control_ended(s);
 }
 
 /* Open answers of init and of the oom question do not come any more when the manager ends. */

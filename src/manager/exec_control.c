@@ -189,6 +189,15 @@ void sg_exec_kill_all(struct sg_sandbox *s,
     sg_timer_set(l, &k->look, sg_loop_now(l)); /* not from inside this call */
 }
 
+void sg_exec_control_ended(struct sg_sandbox *s)
+{
+    struct sg_kill_all *k = sg_exec_set(s)->kill_all;
+    struct sg_err err;
+    (void)sg_fail(&err, SG_UNAVAILABLE, "the sandbox has ended");
+    if (k)
+        end_kill_all(k, &err);
+}
+
 /* Only when the manager ends, and then no question is answered any more; a sandbox that is
  * destroyed has lost its connection before. */
 void sg_exec_control_forget(struct sg_sandbox *s)

@@ -113,6 +113,7 @@ void sg_exec_release_if_done(struct sg_exec *x);
 void sg_exec_send_signal(struct sg_sandbox *s, uint32_t pid, int number, uint32_t scope);
 void sg_exec_set_limit(struct sg_exec *x); /* the timer, from deadline_ms */
 void sg_exec_begin_kill(struct sg_exec *x);
+void sg_exec_control_ended(struct sg_sandbox *s);
 void sg_exec_control_forget(struct sg_sandbox *s);
 
 /* ---- exec_input.c ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting: rules, environment, pipes, then two things at once: SPAWN to init and the row. */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -138,9 +139,10 @@ static void fail_start(struct sg_exec *x, const struct sg_err *err)
     sg_exec_cb *started = sg_take_ptr(&i->started);
     void *arg = i->started_arg;
     s->manager->metrics.errors[err->kind]++;
-    if (x->pid) /* it runs, but its row cannot be written; EXITED of what nobody knows releases it
-                 */
-        sg_exec_send_signal(s, x->pid, 9, SG_SIGNAL_SESSION);
+    if (i->has_exited)
+        sg_exec_release(s, x->id.s);
+    else if (x->pid) /* runs without a row; the EXITED of what nobody knows releases it */
+        sg_exec_send_signal(s, x->pid, SIGKILL, SG_SIGNAL_SESSION);
     sg_store_remove_exec(s->manager->store, x->id.s, NULL, NULL);
     sg_journal_remove(&i->journal);
     sg_sandbox_work_end(s);
