@@ -27,7 +27,7 @@ extern char **environ;
 /* Descriptors as in docs/design/service.md. */
 enum { LAUNCHER_FD = 3, TCP_FD, UNIX_FD, FIRST_FREE_FD, MAX_ENV = 64 };
 
-static const uint64_t FIRST_PAUSE_NS = 100 * MS, LONGEST_PAUSE_NS = 10000 * MS;
+static const uint64_t FIRST_PAUSE_NS = 100 * MS, LONGEST_PAUSE_NS = 1000 * MS;
 static const uint64_t STEADY_NS = 1000 * MS; /* one that lived so long did not fail to start */
 static const uint64_t GRACE_NS = 10000 * MS;
 

@@ -89,7 +89,7 @@ static void copy_cell(struct sg_sandbox *s, const struct sg_msg_l_cell *c)
 
 int sg_cell_connect(struct sg_sandbox *s, struct sg_packet *p, struct sg_err *err)
 {
-    static const struct sg_peer_ops ops = { SG_ROLE_REPLY, SG_ROLE_EVENT, news, lost };
+    static const struct sg_peer_ops ops = { SG_ROLE_REPLY, SG_ROLE_EVENT, news, lost, NULL };
     int fd = sg_packet_take_fd(p, 0);
 
     s->life->has_cell = true;

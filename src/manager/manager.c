@@ -18,6 +18,14 @@
 
 /* ---- beginning ---- */
 
+/* What the launcher has done of what it was asked is not known: from here on no row changes, and
+ * the next daemon finishes what the rows say was under way. */
+static void launcher_losing(void *arg)
+{
+    struct sg_manager *m = arg;
+    m->is_ending = true;
+}
+
 /* They are one service: without the launcher nothing can be done or known, and the next daemon
  * finds everything in the store and in the cells. */
 static void launcher_lost(void *arg, const struct sg_err *err)
@@ -40,7 +48,7 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
                                   void (*ready)(void *arg, const struct sg_err *err), void *arg,
                                   struct sg_err *err)
 {
-    static const struct sg_tier_ops ops = { sg_death_launcher, launcher_lost };
+    static const struct sg_tier_ops ops = { sg_death_launcher, launcher_lost, launcher_losing };
     sg_auto_fd fd = launcher_fd;
     struct sg_manager *m = sg_new(struct sg_manager);
 

@@ -240,13 +240,16 @@ static void adopt(struct sg_sandbox *s)
     sg_tier_adopt(s->manager->tier, s->id.s, cell_answered, s);
 }
 
-/* The freezer's part of a row in transit is done: it is what it was on its way to. A freeze that
- * did not work leaves it running. */
+/* A row in transit is what it was on its way to; a freeze that did not work leaves it running. */
 static void freezer_done(struct sg_sandbox *s)
 {
     struct sg_err err;
     bool has_failed = sg_life_failed(s, &err);
 
+    if (s->state != SBX_PAUSING && s->state != SBX_RESUMING) {
+        adopt(s); /* where there is no freezer, it is as it should be */
+        return;
+    }
     if (s->state == SBX_PAUSING)
         sg_life_must(s, has_failed ? EV_FAIL : EV_PAUSED);
     else
@@ -255,18 +258,16 @@ static void freezer_done(struct sg_sandbox *s)
     adopt(s);
 }
 
+/* The freezer is set to what the row says: what the service before us had under way may have been
+ * done or not. */
 static void adopt_begin(struct sg_sandbox *s)
 {
     struct sg_tier *t = s->manager->tier;
 
     sg_life_begin(s, OP_ADOPT);
     s->life->has_cell = true;
-    if (s->state != SBX_PAUSING && s->state != SBX_RESUMING) {
-        adopt(s);
-        return;
-    }
     sg_life_expect(s, 1, freezer_done);
-    if (s->state == SBX_PAUSING)
+    if (s->state == SBX_PAUSING || s->state == SBX_PAUSED)
         sg_tier_freeze(t, s->id.s, sg_life_tier_answer, s);
     else
         sg_tier_thaw(t, s->id.s, sg_life_tier_answer, s);

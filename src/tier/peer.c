@@ -137,6 +137,8 @@ static void lose(struct sg_peer *p, const struct sg_err *err, const bool *is_gon
     p->is_lost = true;
     sg_io_drop(p->loop, &p->io);
     drop_queue(p);
+    if (p->ops->losing)
+        p->ops->losing(p->arg);
     for (size_t i = 0; i < p->question_cap; i++) {
         struct question q = close_question(p, p->questions[i].id);
         if (!q.answer)

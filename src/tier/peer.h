@@ -24,6 +24,7 @@ struct sg_peer_ops {
     unsigned answer_role, news_role;
     void (*news)(void *arg, struct sg_packet *p);
     void (*lost)(void *arg, const struct sg_err *err);
+    void (*losing)(void *arg); /* may be NULL: before the open questions are answered */
 };
 
 /* Takes `fd`. Returns owned. `epoch`: answers of another one are dropped (0: any). */

@@ -213,6 +213,13 @@ static void news(void *arg, struct sg_packet *p)
         t->ops.ended(t->arg, &p->msg.l_ended);
 }
 
+static void losing(void *arg)
+{
+    struct sg_tier *t = arg;
+    if (t->ops.losing)
+        t->ops.losing(t->arg);
+}
+
 static void lost(void *arg, const struct sg_err *err)
 {
     struct sg_tier *t = arg;
@@ -233,7 +240,7 @@ static void lost(void *arg, const struct sg_err *err)
 struct sg_tier *sg_tier_new(struct sg_loop *l, int fd, const struct sg_tier_ops *ops, void *arg,
                             struct sg_err *err)
 {
-    static const struct sg_peer_ops peer_ops = { SG_ROLE_ANSWER, SG_ROLE_NEWS, news, lost };
+    static const struct sg_peer_ops peer_ops = { SG_ROLE_ANSWER, SG_ROLE_NEWS, news, lost, losing };
     struct sg_tier *t = sg_new(struct sg_tier);
 
     *t =

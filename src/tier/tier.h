@@ -22,6 +22,7 @@ struct sg_tier_limits { /* 0: none */
 struct sg_tier_ops {
     void (*ended)(void *arg, const struct sg_msg_l_ended *e); /* pid 1 of a cell is gone */
     void (*lost)(void *arg, const struct sg_err *err);        /* once: the launcher is gone */
+    void (*losing)(void *arg); /* may be NULL: the same, before its questions are answered */
 };
 
 /* `err` NULL: it worked. `p` is the answer and ends with the call; NULL where there was nothing to
