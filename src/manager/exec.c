@@ -200,7 +200,8 @@ void sg_exec_sandbox_ended(struct sg_sandbox *s)
     sg_exec_control_ended(s);
 }
 
-/* Open answers of init and of the oom question do not come any more when the manager ends. */
+/* Answers of init and of the oom question do not come any more when the manager ends; the store's
+ * do. */
 static void drop_with_manager(struct sg_exec *x)
 {
     struct sg_exec_impl *i = x->impl;
@@ -210,7 +211,7 @@ static void drop_with_manager(struct sg_exec *x)
         sg_exec_cb *started = sg_take_ptr(&i->started);
         started(i->started_arg, NULL, &err);
     }
-    i->refs = 0;
+    i->refs -= (i->awaits & SG_AWAITS_SPAWN ? 1u : 0u) + (i->asks_oom ? 1u : 0u);
     sg_exec_drop(x);
 }
 
