@@ -214,6 +214,15 @@ uint64_t sg_kept_oom_kills(const struct sg_kept *k)
     return sg_cgroup_use(&k->cgroup, &usage, &now, NULL) < 0 ? 0 : usage.oom_kills;
 }
 
+bool sg_kept_may_be_killed(const struct sg_kept *k)
+{
+    siginfo_t info = { 0 };
+    if (!k->is_child ||
+        waitid(P_PID, (id_t)k->pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+        return true;
+    return info.si_code != CLD_EXITED;
+}
+
 /* ---- end ---- */
 
 /* A frozen v1 group cannot die: it is thawed once death is on its way, so that nobody inside gets

@@ -68,6 +68,10 @@ struct sg_kept_report {
 int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err);
 uint64_t sg_kept_oom_kills(const struct sg_kept *k);
 
+/* The pidfd is readable, sg_kept_finish() was not called yet: was pid 1 killed? Of one that is not
+ * our child nobody can tell, so it may have been. */
+bool sg_kept_may_be_killed(const struct sg_kept *k);
+
 /* SIGKILL to pid 1, and whatever keeps it from dying of it is lifted. */
 void sg_kept_kill(struct sg_kept *k);
 

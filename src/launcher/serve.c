@@ -289,9 +289,12 @@ void sg_serve_ended(struct sg_launcher *l, const struct sg_box *b)
     struct sg_msg m = { .type = SG_MSG_L_ENDED };
     m.l_ended.sandbox = sg_text_of(b->record.sandbox);
     m.l_ended.oom_kills = sg_kept_oom_kills(&b->kept);
-    m.l_ended.cause = m.l_ended.oom_kills ? SG_L_END_MEMORY : SG_L_END_EXIT;
+    m.l_ended.cause = !sg_kept_may_be_killed(&b->kept) ? SG_L_END_EXIT
+                      : m.l_ended.oom_kills            ? SG_L_END_MEMORY
+                                                       : SG_L_END_KILLED;
+    static const char *const words[] = { "its first process exited", "memory", "killed" };
     sg_log(SG_LOG_INFO, "a sandbox has ended", SG_KV("sandbox", b->record.sandbox),
-           SG_KV("why", m.l_ended.oom_kills ? "memory" : "its first process ended"));
+           SG_KV("why", words[m.l_ended.cause]));
     sg_conn_send(l, &m, -1);
 }
 

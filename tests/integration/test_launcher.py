@@ -20,6 +20,7 @@ pytestmark = [
 ]
 TEMPLATE = "host"
 MIB = 1 << 20
+EXITED, MEMORY, KILLED = range(3)
 
 
 @pytest.fixture
@@ -176,8 +177,12 @@ def test_the_end_of_a_cell_is_news(launcher):
     cell = launcher.create(TEMPLATE)
     os.kill(cell["pid"], signal.SIGKILL)
     news = launcher.await_news("l_ended")
-    assert news["sandbox"] == cell["sandbox"]
+    assert (news["sandbox"], news["cause"]) == (cell["sandbox"], KILLED)
     assert launcher.ask("l_list")["names"] == []
+    cell = launcher.create(TEMPLATE)
+    cell["init"].close()  # without a word: it has nobody to live for
+    news = launcher.await_news("l_ended")
+    assert (news["sandbox"], news["cause"]) == (cell["sandbox"], EXITED)
 
 
 def test_the_end_by_lack_of_memory_is_told(launcher):
@@ -186,7 +191,8 @@ def test_the_end_by_lack_of_memory_is_told(launcher):
     run_inside(cell["init"], "sh", "-c", "exec head -c 200m /dev/zero | tail > /dev/null")
     assert launcher.ask("l_stats", sandbox=cell["sandbox"])["oom_kills"] > 0
     os.kill(cell["pid"], signal.SIGKILL)
-    assert launcher.await_news("l_ended")["oom_kills"] > 0
+    news = launcher.await_news("l_ended")
+    assert news["oom_kills"] > 0 and news["cause"] == MEMORY
 
 
 def test_a_create_that_is_given_up_while_it_waits_is_told(run_dir):
@@ -201,6 +207,61 @@ def test_a_create_that_is_given_up_while_it_waits_is_told(run_dir):
         assert answers[destruction] == "l_done"
         assert answers[creation] in ("l_failed", "l_cell")  # it may have been quick
         wait_until(lambda: one.ask("l_list")["names"] == [])
+
+
+# ---- templates ----
+
+
+@pytest.fixture
+def state_dir():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sg-launcher-", dir="/var/tmp"))
+    (folder / "templates").mkdir(mode=0o700)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def make_template(state_dir, name, marker):
+    """Whole or absent, as `template import` makes them."""
+    new = state_dir / "templates" / ".new-0123456789abcdef"
+    (new / "root").mkdir(parents=True)
+    (new / "root" / marker).touch()
+    (new / "template.toml").write_text('user = "root"\nhome = "/root"\nidmapped = true\n')
+    old = state_dir / "templates" / name
+    if old.exists():
+        old.rename(state_dir / "templates" / ".new-fedcba9876543210")
+    new.rename(old)
+
+
+def has_file(cell, name):
+    init = cell["init"]
+    init.hello_init()
+    try:
+        return init.ask("stat", path=f"/{name}")["type"] == "stated"
+    except Failed:
+        return False
+
+
+def test_a_replaced_template_is_what_the_next_create_gets(run_dir, state_dir):
+    make_template(state_dir, "mine", "first")
+    with Launcher(run_dir, pool=["mine=3"], state_dir=state_dir) as one:
+        one.await_parked(3, "mine")
+        old = one.create("mine")
+        assert has_file(old, "first")
+        one.await_parked(3, "mine")
+        make_template(state_dir, "mine", "second")
+        new = one.create("mine")
+        assert has_file(new, "second") and not has_file(new, "first")
+        assert has_file(old, "first")
+        one.await_parked(3, "mine")
+        assert has_file(one.create("mine"), "second")
+        assert sorted(one.ask("l_templates")["names"]) == ["host", "mine"]
+
+
+def test_a_pool_of_a_template_that_comes_later_is_filled_then(run_dir, state_dir):
+    with Launcher(run_dir, pool=["mine=1"], state_dir=state_dir) as one:
+        assert one.parked("mine") == 0
+        make_template(state_dir, "mine", "first")
+        one.await_parked(1, "mine")
 
 
 # ---- who comes after ----
