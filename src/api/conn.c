@@ -48,7 +48,7 @@ void sg_conn_watch_output(struct sg_conn *c)
     }
     if (!c->stall_ns) {
         c->stall_ns = sg_loop_now(c->server->loop) + c->server->options.idle_ms * MS;
-        c->sent_seen = c->sock.sent;
+        c->sent_seen = sg_sock_progress(&c->sock);
     }
     set_timer(c, c->stall_ns);
 }
@@ -58,7 +58,7 @@ static bool has_stalled(struct sg_conn *c, uint64_t now_ns)
     if (!c->stall_ns || now_ns < c->stall_ns)
         return false;
     c->stall_ns = 0; /* and perhaps watched anew */
-    return !sg_sock_is_empty(&c->sock) && c->sent_seen == c->sock.sent;
+    return !sg_sock_is_empty(&c->sock) && c->sent_seen == sg_sock_progress(&c->sock);
 }
 
 /* ---- the end ---- */
@@ -106,8 +106,7 @@ void sg_conn_free(struct sg_conn *c)
     free(c);
 }
 
-/* Closes when all is sent. */
-static void finish(struct sg_conn *c)
+void sg_conn_finish(struct sg_conn *c)
 {
     c->is_ending = true;
     if (!sg_sock_is_empty(&c->sock) || c->is_lingering || c->is_dead)
@@ -227,7 +226,7 @@ static void look_again(struct sg_conn *c)
     if (c->is_dead || !is_cut)
         return;
     if (!x)
-        finish(c);
+        sg_conn_finish(c);
     else if (!x->is_body_done && wants_body(x))
         sg_conn_gone(c);
 }
@@ -255,7 +254,7 @@ static void input_ended(struct sg_conn *c)
     if (c->is_lingering)
         sg_conn_kill(c);
     else if (!x)
-        finish(c);
+        sg_conn_finish(c);
     else if (x->ws || (!x->is_body_done && wants_body(x)) || (x->is_body_done && x->call.on_gone))
         sg_conn_gone(c);
 }
@@ -303,17 +302,17 @@ static void on_lost(struct sg_sock *sock)
     sg_conn_gone(SG_OWNER(sock, struct sg_conn, sock));
 }
 
-static void on_drained(struct sg_sock *sock)
+static void on_drained(struct sg_sock *sock, bool was_full)
 {
     struct sg_conn *c = SG_OWNER(sock, struct sg_conn, sock);
     struct sg_exchange *x = c->exchange;
     if (!x && c->is_ending)
-        finish(c);
+        sg_conn_finish(c);
     else if (!x)
         look_again(c);
-    else if (x->ws)
+    else if (x->ws && was_full)
         sg_ws_drained(x);
-    else if (x->call.on_drain && x->call.has_started)
+    else if (was_full && x->call.on_drain && x->call.has_started)
         x->call.on_drain(&x->call);
 }
 
@@ -322,7 +321,9 @@ static void on_drained(struct sg_sock *sock)
 static void deadline_passed(struct sg_conn *c)
 {
     struct sg_exchange *x = c->exchange;
-    if (x && x->ws) {
+    if (!x && !sg_sock_is_empty(&c->sock)) { /* not idle: it takes what was answered */
+        sg_conn_set_deadline(c, c->server->options.idle_ms);
+    } else if (x && x->ws) {
         sg_ws_tick(x);
     } else if (x) {
         sg_request_timed_out(x);
@@ -338,11 +339,11 @@ static void deadline_passed(struct sg_conn *c)
 static void on_timer(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_conn *c = SG_OWNER(t, struct sg_conn, timer);
-    if (c->deadline_ns && now_ns >= c->deadline_ns) {
+    if (has_stalled(c, now_ns)) {
+        sg_conn_gone(c);
+    } else if (c->deadline_ns && now_ns >= c->deadline_ns) {
         c->deadline_ns = 0;
         deadline_passed(c);
-    } else if (has_stalled(c, now_ns)) {
-        sg_conn_gone(c);
     }
     if (c->is_dead)
         return;
@@ -362,7 +363,7 @@ void sg_conn_exchange_over(struct sg_conn *c, bool closes)
     }
     sg_conn_watch_output(c);
     if (closes || c->server->is_draining) {
-        finish(c);
+        sg_conn_finish(c);
         return;
     }
     sg_conn_set_deadline(c, c->server->options.idle_ms);

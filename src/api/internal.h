@@ -139,9 +139,10 @@ struct sg_server {
 /* conn.c */
 struct sg_conn *sg_conn_new(struct sg_server *s, int fd, bool is_local, bool is_operator);
 void sg_conn_free(struct sg_conn *c);
-void sg_conn_kill(struct sg_conn *c); /* closes now; freed when its call has ended */
-void sg_conn_gone(struct sg_conn *c); /* the client is: closes, and tells the handler */
-void sg_conn_wake(struct sg_conn *c); /* looks at what waits, at the end of this pass */
+void sg_conn_kill(struct sg_conn *c);   /* closes now; freed when its call has ended */
+void sg_conn_gone(struct sg_conn *c);   /* the client is: closes, and tells the handler */
+void sg_conn_finish(struct sg_conn *c); /* closes when all is sent */
+void sg_conn_wake(struct sg_conn *c);   /* looks at what waits, at the end of this pass */
 void sg_conn_exchange_over(struct sg_conn *c, bool closes);
 void sg_conn_set_deadline(struct sg_conn *c, uint64_t after_ms); /* 0: none */
 void sg_conn_watch_output(struct sg_conn *c);

@@ -216,9 +216,14 @@ void sg_server_drain(struct sg_server *s, uint64_t patience_ms, void (*done)(voi
     s->is_draining = true;
     s->drained = done;
     s->drained_arg = arg;
-    for (struct sg_conn *c = s->conns; c; c = c->next)
-        if (!c->exchange && !c->is_dead)
+    for (struct sg_conn *c = s->conns; c; c = c->next) {
+        if (!c->exchange && !c->is_dead && sg_sock_is_empty(&c->sock))
             sg_conn_kill(c);
+        else if (!c->exchange)
+            sg_conn_finish(c);
+        else if (c->exchange->ws)
+            sg_ws_close(&c->exchange->call, SG_WS_GOING_AWAY, "the server ends");
+    }
     sg_timer_set(s->loop, &s->drain_timer, sg_loop_now(s->loop) + patience_ms * MS);
     if (!s->conn_count)
         sg_later_call(s->loop, &s->drain_later);

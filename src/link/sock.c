@@ -2,6 +2,8 @@
 #include "link/sock.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -83,7 +85,7 @@ static void update_interest(struct sg_sock *s)
         want |= EPOLLIN | EPOLLRDHUP;
     else if (!s->has_hung_up)
         want |= EPOLLRDHUP;
-    if (s->wants_out || (s->first && !s->is_handshaking))
+    if (s->wants_out || ((s->first || s->is_full) && !s->is_handshaking))
         want |= EPOLLOUT;
     struct sg_err err;
     if (sg_io_want(s->loop, &s->io, want, &err) < 0)
@@ -231,9 +233,9 @@ bool sg_sock_writev(struct sg_sock *s, const struct iovec *v, unsigned count)
     }
     if (s->first && s->session && !s->is_handshaking)
         flush(s);
-    if (s->first)
-        update_interest(s);
     s->is_full = s->is_full || s->queued > SG_SOCK_HIGH;
+    if (s->first || s->is_full)
+        update_interest(s);
     return !s->is_full;
 }
 
@@ -259,6 +261,16 @@ void sg_sock_send_file(struct sg_sock *s, int fd, uint64_t offset, uint64_t n)
     if (!s->is_handshaking)
         flush(s);
     update_interest(s);
+}
+
+/* What the kernel took is not what the peer took: it buffers megabytes, and has room again only
+ * when a good part of them is gone. */
+uint64_t sg_sock_progress(const struct sg_sock *s)
+{
+    struct tcp_info info = { 0 };
+    socklen_t n = sizeof info;
+    (void)getsockopt(s->io.fd, IPPROTO_TCP, TCP_INFO, &info, &n); /* not for unix sockets */
+    return s->sent + info.tcpi_bytes_acked;
 }
 
 void sg_sock_end_output(struct sg_sock *s)
@@ -348,17 +360,15 @@ static void sniff(struct sg_sock *s)
 
 static void on_out(struct sg_sock *s)
 {
-    bool had = s->first;
+    bool was_full = s->is_full, had_any = s->first;
     flush(s);
-    if (s->is_broken)
+    if (s->is_broken || s->queued >= SG_SOCK_LOW || s->files)
         return;
-    bool is_low = s->queued < SG_SOCK_LOW && !s->files;
+    s->is_full = false;
     if (!s->first)
         update_interest(s);
-    if (had && is_low && (s->is_full || !s->first)) {
-        s->is_full = false;
-        s->ops->drained(s);
-    }
+    if (was_full || (had_any && !s->first))
+        s->ops->drained(s, was_full);
 }
 
 static void on_ready(struct sg_io *io, uint32_t events)

@@ -29,9 +29,10 @@ enum {
 struct sg_sock;
 struct sg_sock_ops {
     void (*readable)(struct sg_sock *s); /* sg_sock_read() has something, or the end */
-    void (*drained)(struct sg_sock *s);  /* the queue is below the low mark again, or empty */
-    void (*hung_up)(struct sg_sock *s);  /* while not reading: the peer will send no more */
-    void (*lost)(struct sg_sock *s);     /* broken: nothing can be sent or received any more */
+    /* The queue is below the low mark again after it was full; or, `was_full` not, it is empty. */
+    void (*drained)(struct sg_sock *s, bool was_full);
+    void (*hung_up)(struct sg_sock *s); /* while not reading: the peer will send no more */
+    void (*lost)(struct sg_sock *s);    /* broken: nothing can be sent or received any more */
 };
 
 struct sg_sock {
@@ -41,7 +42,7 @@ struct sg_sock {
     struct sg_tls *tls;         /* borrowed; NULL: plain only */
     struct sg_session *session; /* owned; NULL: plain */
     struct sg_sock_piece *first, *last;
-    uint64_t sent;  /* bytes, ever: whether a slow reader still reads */
+    uint64_t sent;  /* bytes, ever */
     size_t queued;  /* bytes in memory */
     unsigned files; /* queued */
     bool is_reading, is_full, is_broken, has_hung_up;
@@ -67,5 +68,7 @@ static inline bool sg_sock_is_empty(const struct sg_sock *s)
 {
     return !s->first;
 }
+/* Grows as long as the peer takes anything: a slow reader still reads. */
+uint64_t sg_sock_progress(const struct sg_sock *s);
 /* No more output: the peer reads an end. With an empty queue only. */
 void sg_sock_end_output(struct sg_sock *s);

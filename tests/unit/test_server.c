@@ -408,6 +408,32 @@ static void a_reader_that_stalls_is_given_up(void **state)
     assert_int_equal(rig.gone, 1);
 }
 
+static void a_download_may_take_longer_than_an_idle_connection(void **state)
+{
+    (void)state;
+    rig_start(&(struct sg_server_options) { .idle_ms = 500 });
+    sg_auto_fd fd = rig_connect();
+    int small = 65536;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    sg_auto_buf in;
+    sg_buf_init(&in, MAX_TEXT);
+    rig_say(fd, "GET /file?n=30000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    size_t bytes = 0;
+    uint64_t began = sg_now_ns(), next = began;
+    bool is_open = true;
+    while (bytes < 30000000 && is_open) { /* slowly, and then as fast as it goes */
+        rig_turn(1);
+        if (sg_now_ns() < next)
+            continue;
+        next = sg_now_ns() - began < 1200000000 ? next + 20000000 : 0;
+        sg_buf_clear(&in);
+        is_open = rig_receive(fd, &in);
+        bytes += in.n;
+    }
+    assert_true(bytes >= 30000000 && sg_now_ns() - began > 1200000000);
+    rig_stop();
+}
+
 static void a_call_that_takes_its_time_is_not_cut_off(void **state)
 {
     (void)state;
@@ -567,6 +593,7 @@ int main(void)
         TEST_HASTY(an_idle_connection_is_kept_longer_and_then_closed),
         TEST_HASTY(a_body_that_stops_is_answered_with_a_timeout),
         TEST_HASTY(a_reader_that_stalls_is_given_up),
+        cmocka_unit_test(a_download_may_take_longer_than_an_idle_connection),
         TEST_HASTY(a_call_that_takes_its_time_is_not_cut_off),
         TEST(the_operator_needs_no_key_on_the_unix_socket),
         cmocka_unit_test(more_connections_than_allowed_are_told_so),
