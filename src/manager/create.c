@@ -16,6 +16,7 @@
 
 enum {
     RETRIES_MAX = 10,
+    DOUBLINGS_MAX = 6,
     TEMPLATE_NAME_MAX = 64,
     PAIRS_MAX = 256,
     NAME_BYTES_MAX = 256,
@@ -24,7 +25,7 @@ enum {
 };
 #define TIME_MAX_MS 315360000000u /* ten years: sums of times do not overflow */
 #define HELLO_NS    15000000000u  /* until init must have answered */
-#define PAUSE_NS    50000000u     /* before a fresh attempt; doubles */
+#define PAUSE_NS    25000000u     /* before a fresh attempt; doubles */
 
 /* ---- rules ---- */
 
@@ -104,6 +105,8 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
         sg_pairs_check("env", c->env, c->env_n, true, err) < 0)
         return -1;
+    if (c->on_expiry == SG_EXPIRY_PAUSE && !(sg_tier_flags(m->tier) & SG_L_FREEZER))
+        return sg_fail(err, SG_UNSUPPORTED, "this host has no freezer: onExpiry must be kill");
     if (c->idle_ms > TIME_MAX_MS)
         return sg_fail(err, SG_INVALID, "idleTimeoutMs must be at most ten years");
     if (c->retries > RETRIES_MAX)
@@ -141,7 +144,7 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     sg_pairs_copy(&s->env, c->env, c->env_n);
     sg_quota_charge(s);
     sg_list_add(s);
-    sg_manager_audit(m, who, "sandbox.create", s, NULL);
+    sg_manager_audit_value(m, who, "sandbox.create", s, "template", s->template);
     sg_create_begin(s);
     sg_life_wait(&s->life->waiting, cb, arg);
     return 0;
@@ -150,12 +153,16 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
 /* ---- failure ---- */
 
 static void attempt(struct sg_sandbox *s);
+static void nothing_left(struct sg_sandbox *s);
 
 static void again(struct sg_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
     struct sg_life *life = SG_OWNER(t, struct sg_life, clock);
-    attempt(life->s);
+    if (life->wants_end) /* somebody has had enough of it */
+        nothing_left(life->s);
+    else
+        attempt(life->s);
 }
 
 static void row_gone(struct sg_sandbox *s)
@@ -164,7 +171,7 @@ static void row_gone(struct sg_sandbox *s)
 
     (void)sg_life_failed(s,
                          &ignored); /* a row "creating" that stays is removed at the next start */
-    sg_life_event(s, "sandbox.failed", err.msg);
+    sg_life_event(s, "sandbox.failed", "cause", err.msg);
     sg_destroy_forget(s);
     s->manager->metrics.errors[err.kind]++;
     sg_life_answer(&s->life->waiting, NULL, &err);
@@ -195,9 +202,9 @@ static void nothing_left(struct sg_sandbox *s)
     bool is_stuck = sg_life_failed(s, &stuck);
 
     if (!is_stuck && sg_death_retry(s, &life->why)) {
+        unsigned doublings = s->retries_used < DOUBLINGS_MAX ? s->retries_used : DOUBLINGS_MAX;
         life->clock.fire = again;
-        sg_timer_set(l, &life->clock,
-                     sg_loop_now(l) + ((uint64_t)PAUSE_NS << (s->retries_used - 1)));
+        sg_timer_set(l, &life->clock, sg_loop_now(l) + ((uint64_t)PAUSE_NS << doublings));
     } else if (life->is_known) {
         sg_life_cause(s, life->why.msg);
         sg_life_must(s, EV_FAIL);
@@ -241,7 +248,7 @@ static void running(struct sg_sandbox *s)
     m->metrics.creates++;
     m->metrics.creates_parked += s->was_parked;
     sg_histogram_add(&m->metrics.create, sg_loop_now(m->loop) - life->began_ns);
-    sg_sandbox_event(s, is_first ? "sandbox.created" : "sandbox.recreated", NULL);
+    sg_life_event(s, is_first ? "sandbox.created" : "sandbox.recreated", "template", s->template);
     sg_usage_created(s);
     sg_life_end(s, NULL);
 }

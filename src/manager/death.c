@@ -100,7 +100,7 @@ static void row_written(struct sg_sandbox *s)
 void sg_death_failed(struct sg_sandbox *s)
 {
     sg_quota_reduce(s);
-    sg_life_event(s, "sandbox.failed", s->cause);
+    sg_life_event(s, "sandbox.failed", "cause", s->cause);
     sg_life_expect(s, 1, row_written);
     sg_life_put_row(s, SBX_FAILED, SG_STORE_NORMAL);
 }
@@ -138,6 +138,6 @@ void sg_death_begin(struct sg_sandbox *s)
     if (life->death == EV_OOM)
         m->metrics.hits[SG_HIT_OOM]++;
     sg_log(SG_LOG_WARN, "sandbox died", SG_KV("sandbox", s->id.s), SG_KV("cause", s->cause));
-    sg_life_event(s, life->death == EV_OOM ? "sandbox.oom" : "sandbox.died", s->cause);
+    sg_life_event(s, life->death == EV_OOM ? "sandbox.oom" : "sandbox.died", "cause", s->cause);
     sg_cell_end(s, cell_gone);
 }

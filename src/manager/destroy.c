@@ -33,7 +33,7 @@ static void row_gone(struct sg_sandbox *s)
     if (sg_life_failed(s, &err))
         sg_log(SG_LOG_WARN, "row of a destroyed sandbox stays", SG_KV("sandbox", s->id.s),
                SG_KV("error", err.msg));
-    sg_life_event(s, "sandbox.destroyed", s->cause);
+    sg_life_event(s, "sandbox.destroyed", "cause", s->cause);
     sg_destroy_forget(s);
     sg_life_answer(&s->life->waiting, NULL, NULL);
     sg_life_answer(&s->life->destroying, NULL, NULL);

@@ -109,7 +109,7 @@ static void end_by_itself(struct sg_sandbox *s, enum sg_state_event e)
 {
     sg_life_cause(s, e == EV_IDLE ? "nothing happened in it for its idle time"
                                   : "its lifetime is over");
-    sg_life_event(s, e == EV_IDLE ? "sandbox.idle" : "sandbox.expired", s->cause);
+    sg_life_event(s, e == EV_IDLE ? "sandbox.idle" : "sandbox.expired", "cause", s->cause);
     sg_manager_audit(s->manager, NULL, e == EV_IDLE ? "sandbox.idle" : "sandbox.expire", s, NULL);
     sg_destroy_begin(s);
 }
@@ -135,7 +135,7 @@ static void pause_by_itself(struct sg_sandbox *s, enum sg_state_event e)
         sg_row_touch(s);
         return;
     }
-    sg_life_event(s, e == EV_IDLE ? "sandbox.idle" : "sandbox.expired", "");
+    sg_life_event(s, e == EV_IDLE ? "sandbox.idle" : "sandbox.expired", "cause", "");
     sg_manager_audit(s->manager, NULL, "sandbox.pause", s, NULL);
     sg_life_wait(&s->life->waiting, paused, s);
     sg_pause_begin(s);

@@ -266,7 +266,7 @@ int sg_key_create(struct sg_manager *m, const struct sg_who *who, const struct s
         free(b);
         return -1;
     }
-    sg_manager_audit(m, who, "key.create", NULL, NULL);
+    sg_manager_audit_value(m, who, "key.create", NULL, "key", k->id.s);
     put_row(m, k, sg_note_done, sg_note_new(m, stored, b));
     return 0;
 }
@@ -298,7 +298,7 @@ int sg_key_revoke(struct sg_manager *m, const struct sg_who *who, const char *id
         return sg_manager_denied(m, who, "key.revoke", NULL, err);
     if (k->revoked_ms == 0)
         k->revoked_ms = sg_manager_unix_ms();
-    sg_manager_audit(m, who, "key.revoke", NULL, NULL);
+    sg_manager_audit_value(m, who, "key.revoke", NULL, "key", k->id.s);
     struct end *e = sg_new(struct end);
     *e = (struct end) { cb, arg };
     put_row(m, k, sg_note_done, sg_note_new(m, revoked, e));

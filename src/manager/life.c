@@ -300,7 +300,7 @@ void sg_life_tier_answer(void *arg, struct sg_packet *p, const struct sg_err *er
 
 /* ---- for others ---- */
 
-void sg_life_event(struct sg_sandbox *s, const char *type, const char *cause)
+void sg_life_event(struct sg_sandbox *s, const char *type, const char *key, const char *value)
 {
     sg_auto_buf data;
     struct sg_json j;
@@ -308,8 +308,8 @@ void sg_life_event(struct sg_sandbox *s, const char *type, const char *cause)
     sg_buf_init(&data, 4096);
     sg_json_init(&j, &data);
     sg_json_open(&j, '{');
-    sg_json_key(&j, "cause");
-    sg_json_str(&j, cause);
+    sg_json_key(&j, key);
+    sg_json_str(&j, value);
     sg_json_close(&j, '}');
     sg_sandbox_event(s, type, sg_buf_cstr(&data));
 }

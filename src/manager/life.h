@@ -103,8 +103,8 @@ void sg_life_cause(struct sg_sandbox *s, const char *cause);
 
 /* Writes the row as it is, then calls back. */
 void sg_life_save(struct sg_sandbox *s, sg_sandbox_cb *cb, void *arg);
-/* An event whose data is {"cause": cause}. */
-void sg_life_event(struct sg_sandbox *s, const char *type, const char *cause);
+/* An event whose data is {key: value}. */
+void sg_life_event(struct sg_sandbox *s, const char *type, const char *key, const char *value);
 
 /* For one answer of the step: writes the row, with `state`. */
 void sg_life_put_row(struct sg_sandbox *s, enum sg_state state, enum sg_store_mode mode);

@@ -5,6 +5,9 @@
  *     "paused" is on the disk before anybody is told.
  * F2. Every failure after a freeze thaws; no failure leaves a sandbox stuck.
  * F3. Asking for what is so already, or is under way, is no error. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/auto.h"
 #include "manager/life.h"
 #include "tier/tier.h"
@@ -275,7 +278,9 @@ int sg_manager_set_timeout(struct sg_sandbox *s, const struct sg_who *who, uint6
     s->timeout_ms = timeout_ms;
     sg_expiry_renew(s);
     sg_expiry_update(s);
-    sg_manager_audit(s->manager, who, "sandbox.timeout", s, NULL);
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, timeout_ms);
+    sg_manager_audit_value(s->manager, who, "sandbox.timeout", s, "timeoutMs", text);
     sg_life_save(s, cb, arg);
     return 0;
 }

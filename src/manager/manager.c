@@ -208,6 +208,21 @@ void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char
         sg_audit_add(m->audit, &e, sg_manager_unix_ms());
 }
 
+void sg_manager_audit_value(struct sg_manager *m, const struct sg_who *who, const char *action,
+                            const struct sg_sandbox *s, const char *key, const char *value)
+{
+    sg_auto_buf detail;
+    struct sg_json j;
+
+    sg_buf_init(&detail, 4096);
+    sg_json_init(&j, &detail);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, key);
+    sg_json_str(&j, value);
+    sg_json_close(&j, '}');
+    sg_manager_audit(m, who, action, s, sg_buf_cstr(&detail));
+}
+
 int sg_manager_denied(struct sg_manager *m, const struct sg_who *who, const char *action,
                       const struct sg_sandbox *s, const struct sg_err *err)
 {

@@ -123,6 +123,9 @@ void sg_note_done(void *note, const struct sg_err *err);
 /* `s` may be NULL. `detail` is a JSON object or NULL. `who` NULL: the manager itself (expiry). */
 void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char *action,
                       const struct sg_sandbox *s, const char *detail);
+/* The same with the detail {key: value}. */
+void sg_manager_audit_value(struct sg_manager *m, const struct sg_who *who, const char *action,
+                            const struct sg_sandbox *s, const char *key, const char *value);
 /* A refusal for want of rights or room: in the audit, and counted. Returns -1. */
 int sg_manager_denied(struct sg_manager *m, const struct sg_who *who, const char *action,
                       const struct sg_sandbox *s, const struct sg_err *err);

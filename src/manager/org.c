@@ -212,7 +212,7 @@ int sg_org_create(struct sg_manager *m, const struct sg_who *who, const char *na
     c->org->name = sg_strdup(name);
     c->org->created_ms = sg_manager_unix_ms();
     c->quota = quota ? *quota : m->o.default_quota;
-    sg_manager_audit(m, who, "org.create", NULL, NULL);
+    sg_manager_audit_value(m, who, "org.create", NULL, "org", c->org->id.s);
     store(m, c);
     return 0;
 }
@@ -228,7 +228,7 @@ int sg_org_change(struct sg_manager *m, const struct sg_who *who, const char *id
     *c = (struct change) { .m = m, .org = o, .cb = cb, .arg = arg };
     c->name = name ? sg_strdup(name) : NULL;
     c->quota = quota ? *quota : o->quota;
-    sg_manager_audit(m, who, "org.change", NULL, NULL);
+    sg_manager_audit_value(m, who, "org.change", NULL, "org", o->id.s);
     store(m, c);
     return 0;
 }
@@ -271,7 +271,7 @@ int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id
     (void)sg_map_remove(&m->orgs, o->id.s);
     o->next_dead = m->dead_orgs;
     m->dead_orgs = o;
-    sg_manager_audit(m, who, "org.remove", NULL, NULL);
+    sg_manager_audit_value(m, who, "org.remove", NULL, "org", o->id.s);
     sg_events_add(m, o, NULL, "org.removed", NULL);
     sg_store_remove_org(m->store, o->id.s, sg_note_done, sg_note_new(m, removed, r));
     return 0;
