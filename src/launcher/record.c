@@ -104,8 +104,10 @@ int sg_record_read(int dir_fd, uint32_t slot, struct sg_record *ret, struct sg_e
     sg_auto_fd fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return sg_fail_sys(err, "open the record of slot %u", (unsigned)slot);
-    if (read(fd, &r, sizeof r) != (ssize_t)sizeof r || read(fd, &extra, 1) != 0 ||
-        !is_whole(&r, slot))
+    const ssize_t n = read(fd, &r, sizeof r);
+    if (n == 0) /* made, and its maker killed before it wrote: E1 says that nothing else is there */
+        return sg_fail(err, SG_NOT_FOUND, "the record of slot %u is empty", (unsigned)slot);
+    if (n != (ssize_t)sizeof r || read(fd, &extra, 1) != 0 || !is_whole(&r, slot))
         return sg_fail(err, SG_INVALID, "the record of slot %u is not one of ours", (unsigned)slot);
     *ret = r;
     return 0;

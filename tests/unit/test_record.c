@@ -164,6 +164,8 @@ static void a_record_that_is_not_whole_is_refused(void **state)
         if (sg_record_read(dir_fd, 7, &got, &err) == 0 || err.kind != SG_INVALID)
             fail_msg("row %zu was taken", i);
     }
+    put(&good, 0);
+    assert_fails(sg_record_read(dir_fd, 7, &got, &err), err, SG_NOT_FOUND);
     put(&good, sizeof good - 1);
     assert_fails(sg_record_read(dir_fd, 7, &got, &err), err, SG_INVALID);
     struct {
