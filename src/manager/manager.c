@@ -107,20 +107,14 @@ struct sg_note *sg_note_new(struct sg_manager *m, void (*done)(void *arg, const 
     return n;
 }
 
-static void take_out(struct sg_note *n)
-{
-    *n->link = n->next;
-    if (n->next)
-        n->next->link = n->link;
-    n->link = NULL;
-}
-
 void sg_note_done(void *note, const struct sg_err *err)
 {
     struct sg_note *n = note;
 
     if (n->link) {
-        take_out(n);
+        *n->link = n->next;
+        if (n->next)
+            n->next->link = n->link;
         n->done(n->arg, err);
     }
     free(n);
@@ -130,9 +124,11 @@ void sg_note_done(void *note, const struct sg_err *err)
 
 static void end_notes(struct sg_manager *m, const struct sg_err *err)
 {
-    while (m->notes) {
-        struct sg_note *n = m->notes;
-        take_out(n); /* freed when the store calls */
+    for (struct sg_note *n; (n = m->notes);) {
+        m->notes = n->next;
+        if (m->notes)
+            m->notes->link = &m->notes;
+        n->link = NULL; /* freed when the store calls */
         n->done(n->arg, err);
     }
 }

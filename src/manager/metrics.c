@@ -78,14 +78,15 @@ static void pool(struct sg_manager *m, struct sg_buf *out)
 {
     head(out, "sandglass_pool", "gauge", "Parked sandboxes by template, and how many are wanted.");
     for (size_t i = 0; i < m->pool_n; i++) {
-        char name[80];
-        unsigned parked, wanted;
-        if (sscanf(m->pool[i], "%79s %u %u", name, &parked, &wanted) != 3)
+        const char *name = m->pool[i], *parked = strchr(name, ' ');
+        const char *wanted = parked ? strchr(parked + 1, ' ') : NULL;
+        if (!wanted)
             continue;
-        sg_buf_addf(out,
-                    "sandglass_pool{template=\"%s\",what=\"parked\"} %u\n"
-                    "sandglass_pool{template=\"%s\",what=\"wanted\"} %u\n",
-                    name, parked, name, wanted);
+        int name_n = (int)(parked - name), parked_n = (int)(wanted - parked - 1);
+        sg_buf_addf(out, "sandglass_pool{template=\"%.*s\",what=\"parked\"} %.*s\n", name_n, name,
+                    parked_n, parked + 1);
+        sg_buf_addf(out, "sandglass_pool{template=\"%.*s\",what=\"wanted\"} %s\n", name_n, name,
+                    wanted + 1);
     }
 }
 

@@ -69,12 +69,32 @@ static void unlink_from(struct list *l, struct question *q)
         l->tail = q->link;
 }
 
+static struct question *pop(struct list *l)
+{
+    struct question *q = l->head;
+
+    if (!q)
+        return NULL;
+    l->head = q->next;
+    if (l->head)
+        l->head->link = &l->head;
+    else
+        l->tail = &l->head;
+    return q;
+}
+
 /* The question is in no list any more. */
 static void give(struct question *q, struct sg_packet *p, const struct sg_err *err)
 {
     q->tier->total--;
     q->cb(q->arg, p, err);
     free(q);
+}
+
+static void end_all(struct list *l, const struct sg_err *err)
+{
+    for (struct question *q; (q = pop(l));)
+        give(q, NULL, err);
 }
 
 /* ---- sending ---- */
@@ -141,11 +161,10 @@ static void answered(void *arg, struct sg_packet *p, const struct sg_err *err);
 static void pump(struct sg_tier *t)
 {
     while (!t->is_lost && t->waiting.head && t->open_count < SG_TIER_WINDOW) {
-        struct question *q = t->waiting.head;
+        struct question *q = pop(&t->waiting);
         struct sg_msg m = { .type = q->type };
         struct sg_err err = { 0 };
 
-        unlink_from(&t->waiting, q);
         asks[q->type].fill(q, &m);
         if (sg_peer_ask(t->peer, &m, NULL, 0, answered, q, &err) < 0) {
             refuse(t, q, &err);
@@ -160,11 +179,8 @@ static void refuse_later(struct sg_later *l)
 {
     struct sg_tier *t = SG_OWNER(l, struct sg_tier, refuse);
 
-    while (t->refused.head) {
-        struct question *q = t->refused.head;
-        unlink_from(&t->refused, q);
+    for (struct question *q; (q = pop(&t->refused));)
         give(q, NULL, &q->err);
-    }
 }
 
 /* ---- answers ---- */
@@ -227,11 +243,7 @@ static void lost(void *arg, const struct sg_err *err)
     t->is_lost = true;
     t->why = *err;
     t->why.kind = SG_UNAVAILABLE;
-    while (t->waiting.head) {
-        struct question *q = t->waiting.head;
-        unlink_from(&t->waiting, q);
-        give(q, NULL, &t->why);
-    }
+    end_all(&t->waiting, &t->why);
     t->ops.lost(t->arg, &t->why);
 }
 
@@ -254,15 +266,6 @@ struct sg_tier *sg_tier_new(struct sg_loop *l, int fd, const struct sg_tier_ops 
         return NULL;
     }
     return t;
-}
-
-static void end_all(struct list *l, const struct sg_err *err)
-{
-    while (l->head) {
-        struct question *q = l->head;
-        unlink_from(l, q);
-        give(q, NULL, err);
-    }
 }
 
 void sg_tier_free(struct sg_tier *t)
