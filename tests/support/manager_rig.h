@@ -5,7 +5,7 @@
  * control connection on which it plays init (HELLO, INFO, RECLAIM). It can be told to fail, to
  * hold back its answers, and to let cells die. It looks into the store when it is asked for
  * something, so that tests can see what was written before the effect. The execs' half of the
- * manager is replaced by counters. */
+ * manager is that of fake_execs.h. */
 #pragma once
 
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "check.h"
 #include "ctl/chan.h"
+#include "fake_execs.h"
 #include "manager/life.h"
 #include "manager/manager.h"
 #include "store/store.h"
@@ -66,105 +67,6 @@ struct rig {
     struct held *held;
     uint64_t cpu_ns, mem_bytes, oom_kills;
 };
-
-/* What the execs' half was told. */
-static struct {
-    unsigned ended, forgotten, kept, recovered, killed, news;
-    unsigned stale;
-    bool kill_fails;
-} hooks;
-
-/* ---- the execs' half ---- */
-
-void sg_exec_news(struct sg_sandbox *s, struct sg_packet *p)
-{
-    (void)s;
-    (void)p;
-    hooks.news++;
-}
-
-void sg_files_news(struct sg_sandbox *s, struct sg_packet *p)
-{
-    (void)s;
-    (void)p;
-    hooks.news++;
-}
-
-void sg_exec_sandbox_ended(struct sg_sandbox *s)
-{
-    hooks.ended++;
-    if (s->peer)
-        assert_int_equal(sg_peer_open_questions(s->peer), 0);
-}
-
-void sg_files_sandbox_ended(struct sg_sandbox *s)
-{
-    (void)s;
-}
-
-void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending)
-{
-    free(s->exec_impl); /* a question that a frozen init never answered */
-    *(is_manager_ending ? &hooks.kept : &hooks.forgotten) += 1;
-}
-
-void sg_files_forget(struct sg_sandbox *s, bool is_manager_ending)
-{
-    (void)s;
-    (void)is_manager_ending;
-}
-
-struct reclaim {
-    struct sg_sandbox *s;
-    void (*done)(struct sg_sandbox *s, void *arg);
-    void *arg;
-};
-
-static void reclaimed(void *arg, struct sg_packet *p, const struct sg_err *err)
-{
-    struct reclaim *r = arg;
-    (void)p;
-    (void)err;
-    r->s->exec_impl = NULL;
-    r->done(r->s, r->arg);
-    free(r);
-}
-
-void sg_exec_recover(struct sg_sandbox *s, void (*done)(struct sg_sandbox *s, void *arg), void *arg)
-{
-    struct sg_msg m = { .type = SG_MSG_RECLAIM };
-    struct sg_err err;
-
-    hooks.recovered++;
-    if (!s->peer) {
-        done(s, arg);
-        return;
-    }
-    struct reclaim *r = sg_new(struct reclaim);
-    *r = (struct reclaim) { s, done, arg };
-    s->exec_impl = r;
-    assert_ok(sg_peer_ask(s->peer, &m, NULL, 0, reclaimed, r, &err), err);
-}
-
-void sg_exec_kill_all(struct sg_sandbox *s,
-                      void (*done)(struct sg_sandbox *s, void *arg, const struct sg_err *err),
-                      void *arg)
-{
-    struct sg_err err = { 0 };
-
-    hooks.killed++;
-    if (hooks.kill_fails)
-        (void)sg_fail(&err, SG_TIMEOUT, "they do not die");
-    done(s, arg, hooks.kill_fails ? &err : NULL);
-}
-
-unsigned sg_journal_sweep(struct sg_manager *m)
-{
-    (void)m;
-    unsigned n = hooks.stale;
-    hooks.stale = 0;
-    return n;
-}
 
 /* ---- the store, looked at from outside ---- */
 
