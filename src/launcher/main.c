@@ -39,8 +39,8 @@ extern char **environ;
 #define PIB (1ull << 50)
 
 enum { EXIT_TRY_LATER = 75 };
-static const uint64_t STOP_NS = 25000000000u, LOCK_PATIENCE_NS = 2000000000,
-                      PORT_PATIENCE_NS = 5000000000u;
+static const uint64_t STOP_NS = 25000000000u, STOP_ALL_NS = 240000000000u,
+                      LOCK_PATIENCE_NS = 2000000000, PORT_PATIENCE_NS = 5000000000u;
 
 /* ---- ending ---- */
 
@@ -94,7 +94,8 @@ void sg_launcher_stop(struct sg_launcher *l, enum sg_stopping how)
         return;
     }
     l->stop_timer.fire = stop_anyway;
-    sg_timer_set(l->loop, &l->stop_timer, sg_loop_now(l->loop) + STOP_NS);
+    sg_timer_set(l->loop, &l->stop_timer,
+                 sg_loop_now(l->loop) + (how == SG_STOP_END ? STOP_ALL_NS : STOP_NS));
     sg_daemon_end(l);
 }
 
@@ -221,7 +222,12 @@ static char *daemon_program(const struct arguments *a)
     ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
     own[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(own, '/');
-    return sg_printf("%.*s/sandglassd", slash ? (int)(slash - own) : 0, own);
+    const int n_dir = slash ? (int)(slash - own) : 0;
+    char *installed = sg_printf("%.*s/sandglassd", n_dir, own);
+    char *built = sg_printf("%.*s/../daemon/sandglassd", n_dir, own); /* in a build directory */
+    const bool is_built = access(installed, X_OK) < 0 && access(built, X_OK) == 0;
+    free(is_built ? installed : built);
+    return is_built ? built : installed;
 }
 
 /* Every sandbox is a descriptor. */
