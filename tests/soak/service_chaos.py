@@ -22,7 +22,6 @@ import service as services  # noqa: E402
 
 KILLS = int(os.environ.get("SERVICE_KILLS", "224"))
 VICTIMS = ("daemon", "launcher")
-LONGEST_S = 0.012  # until the kill; a step takes some milliseconds
 STREAM_LINES = 400
 LOST = (OSError, http.client.HTTPException)
 
@@ -38,6 +37,8 @@ def demand(is_so, what):
 
 class Round:
     """One step with one kill. `act` is what the kill interrupts, `check` looks afterwards."""
+
+    LONGEST_S = 0.003  # until the kill: a little more than the step takes
 
     def __init__(self, world):
         self.world = world
@@ -100,6 +101,8 @@ class Exec(Round):
 class Stream(Round):
     """Starts a background exec; when it was acknowledged, all of its output must come."""
 
+    LONGEST_S = 0.08
+
     def act(self):
         script = f"for i in $(seq {STREAM_LINES}); do echo line $i; done; sleep 0.05; echo end"
         return self.client.post(self.path("/exec"), {"cmd": script, "background": True},
@@ -115,6 +118,7 @@ class Stream(Round):
 
 class Write(Round):
     SIZE = 1 << 20
+    LONGEST_S = 0.012
 
     def act(self):
         self.new = os.urandom(self.SIZE)
@@ -234,7 +238,7 @@ class World:
 
 def one_kill(world, step, victim, dice):
     attempt = step(world)
-    moment = dice.uniform(0, LONGEST_S)
+    moment = dice.uniform(0, attempt.LONGEST_S)
     pid = getattr(world.service, f"{victim}_pid")()
     thread = threading.Thread(target=attempt.run)
     thread.start()
