@@ -22,6 +22,7 @@ enum {
     LINGER_MS = 2000,
     LINGER_BYTES = 4 << 20,
     MAX_WAITING = SG_HTTP_MAX_HEAD + 2 * SG_SOCK_READ,
+    MAX_ECHO = 16 * SG_SOCK_HIGH, /* queued by a WebSocket's handler that does not stop */
 };
 
 /* ---- deadlines: the timer is moved only when it is too late, not when it is early ---- */
@@ -166,7 +167,9 @@ static bool is_open(const struct sg_conn *c)
         return false;
     if (!c->exchange)
         return !c->sock.is_full && !c->sock.files;
-    return c->exchange->ws ? !c->exchange->is_paused : wants_body(c->exchange);
+    if (c->exchange->ws) /* a full queue must not keep a key press out; a flooded one may */
+        return !c->exchange->is_paused && c->sock.queued < MAX_ECHO;
+    return wants_body(c->exchange);
 }
 
 static void take(struct sg_conn *c, struct sg_input *in)
@@ -293,7 +296,7 @@ static void on_hung_up(struct sg_sock *sock)
 {
     struct sg_conn *c = SG_OWNER(sock, struct sg_conn, sock);
     struct sg_exchange *x = c->exchange;
-    if (x && x->is_body_done && x->call.on_gone)
+    if (x && (x->ws || (x->is_body_done && x->call.on_gone)))
         sg_conn_gone(c);
 }
 
@@ -306,14 +309,16 @@ static void on_drained(struct sg_sock *sock, bool was_full)
 {
     struct sg_conn *c = SG_OWNER(sock, struct sg_conn, sock);
     struct sg_exchange *x = c->exchange;
-    if (!x && c->is_ending)
+    if (!x && c->is_ending) {
         sg_conn_finish(c);
-    else if (!x)
+    } else if (!x) {
         look_again(c);
-    else if (x->ws && was_full)
+    } else if (x->ws && was_full) {
+        sg_conn_wake(c);
         sg_ws_drained(x);
-    else if (was_full && x->call.on_drain && x->call.has_started)
+    } else if (was_full && x->call.on_drain && x->call.has_started) {
         x->call.on_drain(&x->call);
+    }
 }
 
 /* ---- time ---- */
