@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "daemon/seccomp_data.h"
 #include "sys/kfile.h"
@@ -35,16 +36,25 @@ struct confine {
     int root_fd; /* the tmpfs; owned */
 };
 
-/* One line of a map file: "inside outside count". */
+/* The next number of a line of a map file, and on. */
+static bool next_number(const char **at, uint64_t *ret)
+{
+    *at += strspn(*at, " \t");
+    const struct sg_str word = { *at, strspn(*at, "0123456789") };
+    *at += word.n;
+    return sg_parse_u64(word, 0, UINT32_MAX, ret, NULL) == 0;
+}
+
+/* Lines are "inside outside count". */
 static bool is_mapped(const char *file, uint32_t id)
 {
     char text[4096];
     if (sg_file_read(AT_FDCWD, file, text, sizeof text, NULL) < 0)
         return false;
-    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *at = line;
         uint64_t inside, outside, count;
-        line += *line == '\n';
-        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &count) == 3 &&
+        if (next_number(&at, &inside) && next_number(&at, &outside) && next_number(&at, &count) &&
             id >= inside && id - inside < count)
             return true;
     }

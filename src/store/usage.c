@@ -6,7 +6,6 @@
 #define TEXT(field) SG_COL_TEXT(struct sg_usage_row, field)
 #define INT(field)  SG_COL_INT(struct sg_usage_row, field)
 #define NAMES       "org, sandbox, hour, wall_ms, cpu_ns, mem_mib_ms, execs, creates, bytes_in, bytes_out"
-#define MORE(name)  name " = " name " + excluded." name
 
 static const struct sg_column v[] = {
     TEXT(org),       TEXT(sandbox), INT(hour),    INT(wall_ms),  INT(cpu_ns),
@@ -14,21 +13,18 @@ static const struct sg_column v[] = {
 };
 static const struct sg_columns columns = { v, SG_COUNT(v), sizeof(struct sg_usage_row) };
 
-static const struct sg_write_kind add = {
-    SG_WRITE_ADD_USAGE,
-    &columns,
-    { "INSERT INTO usage (" NAMES ") VALUES (ifnull(?1, ''), ifnull(?2, ''), ?3, ?4, ?5, ?6, ?7, "
-      "?8, ?9, ?10) ON CONFLICT (hour, org, sandbox) DO UPDATE SET " MORE("wall_ms") ", " MORE(
-          "cpu"
-          "_n"
-          "s") ", " MORE("mem_mib_ms") ", " MORE("execs") ", " MORE("creates") ", " MORE("bytes"
-                                                                                         "_in") ","
-                                                                                                " " MORE("by"
-                                                                                                         "te"
-                                                                                                         "s_"
-                                                                                                         "ou"
-                                                                                                         "t") },
-};
+static const char add_sql[] =
+    "INSERT INTO usage (" NAMES ")"
+    " VALUES (ifnull(?1, ''), ifnull(?2, ''), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+    " ON CONFLICT (hour, org, sandbox) DO UPDATE SET"
+    " wall_ms = wall_ms + excluded.wall_ms,"
+    " cpu_ns = cpu_ns + excluded.cpu_ns,"
+    " mem_mib_ms = mem_mib_ms + excluded.mem_mib_ms,"
+    " execs = execs + excluded.execs,"
+    " creates = creates + excluded.creates,"
+    " bytes_in = bytes_in + excluded.bytes_in,"
+    " bytes_out = bytes_out + excluded.bytes_out";
+static const struct sg_write_kind add = { SG_WRITE_ADD_USAGE, &columns, { add_sql } };
 
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r)
 {
