@@ -157,6 +157,7 @@ void sg_pool_made(struct sg_pool *p, struct sg_box *b)
 {
     p->making--;
     p->pause_ns = 0;
+    p->has_complained = false;
     sg_auto_free struct sg_wish *w = pop_wish(p);
     if (w) {
         sg_serve_wish(p->launcher, w, b, NULL);
@@ -181,8 +182,9 @@ void sg_pool_not_made(struct sg_pool *p, const struct sg_err *err)
     if (w)
         sg_serve_wish(p->launcher, w, NULL, err);
     else
-        sg_log(SG_LOG_WARN, "a sandbox cannot be made ahead", SG_KV("template", p->template),
-               SG_KV("error", err->msg));
+        sg_log(p->has_complained ? SG_LOG_DEBUG : SG_LOG_WARN, "a sandbox cannot be made ahead",
+               SG_KV("template", p->template), SG_KV("error", err->msg));
+    p->has_complained = true;
     go_on(p->launcher);
 }
 

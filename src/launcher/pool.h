@@ -36,6 +36,7 @@ struct sg_pool {
     struct sg_wish *wishes, **wishes_end; /* owned */
     unsigned wish_count;
     uint64_t retry_ns, pause_ns; /* after a failure */
+    bool has_complained;         /* once is enough, until it works again */
     struct sg_pool *next;
 };
 
