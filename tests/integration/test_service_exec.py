@@ -34,7 +34,7 @@ def test_output_that_is_no_text_comes_as_base64(box):
 
 
 def test_environment_directory_and_user_are_the_ones_asked_for(box):
-    done = box.exec("sh", "-c", "pwd; id -u; echo $V; echo $HOME", cwd="/tmp", user="root",
+    done = box.exec("sh", "-c", "pwd; id -u; echo \"$V\"; echo $HOME", cwd="/tmp", user="root",
                     env={"V": "a b\n\"c\""})
     lines = done["stdout"].splitlines()
     assert lines[:2] == ["/tmp", "0"] and 'a b\n"c"' in done["stdout"]
@@ -52,7 +52,7 @@ def test_what_an_argument_holds_arrives_as_it_is(box):
     ({"argv": ["/no/such/program"]}, 404, ["/no/such/program"]),
     ({"argv": ["nosuchprogram"]}, 404, ["nosuchprogram"]),
     ({"argv": ["/etc/passwd"]}, 403, ["/etc/passwd"]),
-    ({"argv": ["true"], "cwd": "/no/such/dir"}, 404, ["/no/such/dir"]),
+    ({"argv": ["true"], "cwd": "/no/such/dir"}, 400, ["/no/such/dir"]),
     ({"argv": ["true"], "user": "nobody-here"}, 404, ["nobody-here"]),
     ({"argv": []}, 400, ["argv"]), ({"argv": [""]}, 400, ["argv"]), ({}, 400, ["argv", "cmd"]),
     ({"argv": ["true"], "cmd": "true"}, 400, ["argv", "cmd"]), ({"argv": "true"}, 400, ["argv"]),

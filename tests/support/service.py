@@ -11,6 +11,7 @@
 Leaving it ends it with SIGINT and then looks for anything that it left: processes, mounts, cgroups,
 files of the run directory, sockets, journals.
 """
+import contextlib
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -29,6 +31,7 @@ import web
 
 NUMBERS = itertools.count(1)
 START_SECONDS = 60
+LOGS = os.environ.get("SANDGLASS_TEST_LOGS")  # where what each service said is kept
 STOP_SECONDS = 30
 # Sanitizers tell here; they cannot write where the programs may not, so: to stderr, our log.
 SANITIZER = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer",
@@ -86,7 +89,8 @@ class Service:
         self.log_path = self.folder / "log"
         self.process = None
         self.before = None
-        self.operator = web.Client(str(self.run / "api.sock"), check=openapi.check)
+        self.operator = web.Client(str(self.run / "api.sock"), check=openapi.check,
+                                   uid=self.runner.uid)
 
     def write_config(self):
         rows = "\n".join(f"{name} = {toml(value)}" for name, value in self.settings.items())
@@ -153,24 +157,30 @@ class Service:
         return [f"file {path}" for path in found]
 
     def journals(self):
-        folder = self.state / "daemon" / "journal"
-        return [p for p in folder.rglob("*") if p.is_file()] if folder.exists() else []
+        """Those of no exec that the store knows."""
+        folder = self.state / "daemon"
+        if not (folder / "sandglass.db").exists():
+            return []
+        with contextlib.closing(sqlite3.connect(folder / "sandglass.db")) as database:
+            known = {row[0] for row in database.execute("SELECT id FROM execs")}
+        return [p for p in folder.glob("journal/*") if p.name.split(".")[0] not in known]
 
     def discard(self):
         """Ends whatever still runs, by force; for a test that has failed already."""
-        if self.process and self.process.poll() is None:
-            tree = [self.process.pid]
-            table = leaks.process_table()
-            for pid in tree:
-                tree += [child for child, row in table.items() if row[0] == pid]
-            for pid in tree:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            self.process.wait()
-        if self.process:
-            leaks.spared.discard(self.process.pid)
+        if not self.process:
+            return
+        table = leaks.process_table()
+        # Serve's own, and what it left when it died: that is our child now (leaks.adopt_orphans).
+        tree = [self.process.pid] if self.process.poll() is None else []
+        tree += [pid for pid, row in table.items() if row[0] == os.getpid() and
+                 row[2] in ("sandglass-launc", "sandglassd", "sandglass-init")]
+        for pid in tree:
+            tree += [child for child, row in table.items() if row[0] == pid]
+        for pid in tree:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        leaks.spared.discard(self.process.pid)
 
     def __enter__(self):
         try:
@@ -190,6 +200,8 @@ class Service:
 
     def remove(self):
         self.operator.close()
+        if LOGS and self.log_path.exists():
+            shutil.copy(self.log_path, pathlib.Path(LOGS) / f"{self.folder.name}.log")
         if self.owns_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -19,11 +19,17 @@ import urllib.parse
 TIMEOUT = 30
 
 
-def dial(address, timeout=TIMEOUT):
+def dial(address, timeout=TIMEOUT, uid=None):
+    """`uid`: as whom a unix socket is connected to; the other side sees it."""
     if isinstance(address, str):
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(timeout)
-        sock.connect(address)
+        own = os.geteuid()
+        try:
+            os.seteuid(own if uid is None else uid)
+            sock.connect(address)
+        finally:
+            os.seteuid(own)
         return sock
     sock = socket.create_connection(address, timeout)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -31,12 +37,13 @@ def dial(address, timeout=TIMEOUT):
 
 
 class Connection(http.client.HTTPConnection):
-    def __init__(self, address, timeout):
+    def __init__(self, address, timeout, uid=None):
         super().__init__("localhost", timeout=timeout)
         self.address = address
+        self.uid = uid
 
     def connect(self):
-        self.sock = dial(self.address, self.timeout)
+        self.sock = dial(self.address, self.timeout, self.uid)
 
 
 class Reply:
@@ -68,11 +75,12 @@ def target(path, query):
 class Client:
     """One caller. Each thread has a connection of its own, which is kept."""
 
-    def __init__(self, address, key=None, timeout=TIMEOUT, check=None):
-        """`check`: called with method, path and reply of every whole reply."""
+    def __init__(self, address, key=None, timeout=TIMEOUT, check=None, uid=None):
+        """`check`: called with method, path and reply of every whole reply. `uid`: see dial()."""
         self.address = address
         self.key = key
         self.check = check
+        self.uid = uid
         self.timeout = timeout
         self.local = threading.local()
 
@@ -87,7 +95,7 @@ class Client:
         return json.dumps(body).encode() if isinstance(body, (dict, list)) else body
 
     def fresh(self, timeout=None):
-        return Connection(self.address, timeout or self.timeout)
+        return Connection(self.address, timeout or self.timeout, self.uid)
 
     def request(self, method, path, body=None, query=None, headers=None, **kw):
         """The whole reply. A connection that the service closed meanwhile is opened anew, once."""
@@ -96,8 +104,14 @@ class Client:
         if not is_used:
             connection = self.local.connection = self.fresh()
         try:
-            connection.request(method, target(path, query), self.encoded(body),
-                               self.headers(headers, body), **kw)
+            try:
+                connection.request(method, target(path, query), self.encoded(body),
+                                   self.headers(headers, body), **kw)
+            except (BrokenPipeError, ConnectionResetError):
+                if not body:
+                    raise
+                # refused before all of the body was sent: the answer may be there
+                connection._HTTPConnection__state = http.client._CS_REQ_SENT
             response = connection.getresponse()
             return Reply(response, response.read())
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
