@@ -33,6 +33,7 @@ void sg_list_remove(struct sg_sandbox *s)
     struct sg_gone *gone = &m->gone[m->gone_at++ % SG_GONE_KEPT];
 
     memcpy(gone->id, s->id.s, sizeof gone->id);
+    gone->org = s->org;
     gone->seq = s->seq;
     gone->at_ns = sg_loop_now(m->loop);
     if (s->newer)
@@ -94,15 +95,19 @@ static bool is_asked_for(const struct sg_sandbox *s, const struct sg_list_query 
     return true;
 }
 
-/* The newest that is older than the cursor. */
-static struct sg_sandbox *first_of_page(const struct sg_manager *m, const char *after)
+/* The newest that is older than the cursor. Another's sandbox is none: its place would tell that it
+ * is there. */
+static struct sg_sandbox *first_of_page(const struct sg_manager *m, const struct sg_who *who,
+                                        const char *after)
 {
     if (!after)
         return m->newest;
     const struct sg_sandbox *seen = sg_map_find(&m->sandboxes, after);
     if (seen)
-        return seen->older;
+        return is_visible(seen, who) ? seen->older : NULL;
     const struct sg_gone *gone = after[0] ? sg_list_gone(m, after) : NULL;
+    if (gone && !who->is_operator && gone->org != who->org)
+        gone = NULL;
     struct sg_sandbox *s = gone ? m->newest : NULL;
     while (s && s->seq > gone->seq)
         s = s->older;
@@ -115,7 +120,7 @@ size_t sg_manager_list(struct sg_manager *m, const struct sg_who *who,
     size_t n = 0;
 
     *ret_more = false;
-    for (struct sg_sandbox *s = first_of_page(m, q->after); s; s = s->older) {
+    for (struct sg_sandbox *s = first_of_page(m, who, q->after); s; s = s->older) {
         if (!is_visible(s, who) || !is_asked_for(s, q))
             continue;
         if (n == q->limit) {

@@ -72,7 +72,9 @@ struct sg_event_ring {
 enum { SG_GONE_KEPT = 4096 };
 struct sg_gone { /* where a sandbox was in the list, for cursors that name it */
     char id[SG_ID_LEN + 1];
+    const struct sg_org *org; /* to compare with only: see tenant.c, W3 */
     uint64_t seq, at_ns;
+    const struct sg_org *org;
 };
 
 struct sg_manager {
