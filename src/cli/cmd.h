@@ -29,6 +29,7 @@ struct sg_command {
     int min_args, max_args;  /* after the options; max -1: any number */
     bool stops_at_word;      /* what follows the first word belongs to the command inside */
     bool needs_no_config;    /* reads no file: help, version, completion */
+    bool is_client;          /* what is not given is left to the service: no defaults to show */
     const char *words;       /* of the argument, for completion: "bash zsh fish", "@templates" */
     int (*run)(struct sg_cli *cli);
 };
@@ -47,3 +48,27 @@ int sg_cmd_version(struct sg_cli *cli);
 int sg_cmd_doctor(struct sg_cli *cli);
 int sg_cmd_config_show(struct sg_cli *cli);
 int sg_cmd_completion(struct sg_cli *cli);
+int sg_cmd_serve(struct sg_cli *cli);
+int sg_cmd_up(struct sg_cli *cli);
+int sg_cmd_down(struct sg_cli *cli);
+int sg_cmd_env(struct sg_cli *cli);
+int sg_cmd_ps(struct sg_cli *cli);
+int sg_cmd_create(struct sg_cli *cli);
+int sg_cmd_exec(struct sg_cli *cli);
+int sg_cmd_cp(struct sg_cli *cli);
+int sg_cmd_logs(struct sg_cli *cli);
+int sg_cmd_top(struct sg_cli *cli);
+int sg_cmd_pause(struct sg_cli *cli);
+int sg_cmd_resume(struct sg_cli *cli);
+int sg_cmd_kill(struct sg_cli *cli);
+int sg_cmd_rm(struct sg_cli *cli);
+int sg_cmd_stats(struct sg_cli *cli);
+int sg_cmd_events(struct sg_cli *cli);
+int sg_cmd_keys_list(struct sg_cli *cli);
+int sg_cmd_keys_create(struct sg_cli *cli);
+int sg_cmd_keys_revoke(struct sg_cli *cli);
+int sg_cmd_orgs_list(struct sg_cli *cli);
+int sg_cmd_orgs_create(struct sg_cli *cli);
+int sg_cmd_orgs_rm(struct sg_cli *cli);
+int sg_cmd_audit_list(struct sg_cli *cli);
+int sg_cmd_audit_verify(struct sg_cli *cli);

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "cli/exec.h"
 #include "cli/out.h"
 #include "cli/run.h"
 #include "cli/run_report.h"
@@ -237,6 +238,8 @@ int sg_cmd_shell(struct sg_cli *cli)
 {
     static char login_shell[] = "exec \"${SHELL:-/bin/sh}\" -l", sh[] = "/bin/sh", dash_c[] = "-c";
     static char *const argv[] = { sh, dash_c, login_shell, NULL };
+    if (cli->arg_count)
+        return sg_exec_in(cli, cli->args[0], argv);
     if (!sg_run_was_asked_for(cli, "timeout"))
         cli->config.timeout_ms = 0; /* a person ends it */
     return run(cli, argv);

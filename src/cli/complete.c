@@ -11,6 +11,15 @@
 
 #define LIST_TEMPLATES "sandglass template list --names 2>/dev/null"
 #define LIST_STORED    LIST_TEMPLATES " | grep -vx host" /* `host` cannot be removed */
+#define LIST_SANDBOXES "sandglass ps --ids 2>/dev/null"
+
+/* The shell command that knows the words, or NULL: they are words themselves. */
+static const char *words_command(const struct sg_command *c)
+{
+    return strcmp(c->words, "@templates") == 0   ? LIST_STORED
+           : strcmp(c->words, "@sandboxes") == 0 ? LIST_SANDBOXES
+                                                 : NULL;
+}
 
 static bool is_taken(const struct sg_option *o, const struct sg_command *c)
 {
@@ -131,11 +140,11 @@ static void add_flag_cases(struct sg_buf *out)
         }
         sg_buf_add_str(out, "\"");
         if (c->words)
-            sg_buf_addf(out, " words=\"%s\"",
-                        strcmp(c->words, "@templates") == 0 ? "$(" LIST_STORED ")" : c->words);
+            sg_buf_addf(out, words_command(c) ? " words=\"$(%s)\"" : " words=\"%s\"",
+                        words_command(c) ? words_command(c) : c->words);
         if (c->stops_at_word)
             sg_buf_add_str(out, " kind=command");
-        if (strstr(c->tail, "FILE"))
+        if (strstr(c->tail, "FILE") || strstr(c->tail, "SRC"))
             sg_buf_add_str(out, " kind=arguments");
         if (c->run == sg_cmd_help)
             add_help_words(out);
@@ -322,8 +331,8 @@ static void add_fish_command(struct sg_buf *out, const struct sg_command *c)
     sg_buf_add_str(out, "\n");
     if (c->words) {
         add_fish_start(out, c);
-        sg_buf_addf(out, " -f -a '%s'\n",
-                    strcmp(c->words, "@templates") == 0 ? "(" LIST_STORED ")" : c->words);
+        sg_buf_addf(out, words_command(c) ? " -f -a '(%s)'\n" : " -f -a '%s'\n",
+                    words_command(c) ? words_command(c) : c->words);
     }
     for (size_t i = 0; i < sg_option_count; i++)
         if (is_taken(&sg_options[i], c))

@@ -71,7 +71,7 @@ int sg_help_group(const char *word)
     return sg_cli_print(&out);
 }
 
-static void add_option_line(struct sg_buf *out, const struct sg_option *o)
+static void add_option_line(struct sg_buf *out, const struct sg_option *o, bool has_default)
 {
     char flag[64];
     const char *arg = sg_option_takes_argument(o) ? o->arg : "";
@@ -83,7 +83,7 @@ static void add_option_line(struct sg_buf *out, const struct sg_option *o)
     if (o->letter)
         (void)snprintf(letter, sizeof letter, "-%c, ", o->letter);
     sg_buf_addf(out, "  %s%-*s %s", letter, FLAG_WIDTH - 6, flag, o->help);
-    if (o->fallback && *o->fallback && sg_option_takes_argument(o))
+    if (has_default && o->fallback && *o->fallback && sg_option_takes_argument(o))
         sg_buf_addf(out, " [%s]", o->fallback);
     sg_buf_add_str(out, "\n");
 }
@@ -93,7 +93,7 @@ static void add_command(struct sg_buf *out, const struct sg_command *c)
     sg_buf_addf(out, "Usage: sandglass %s %s\n\n%s\n\nOptions:\n", c->name, c->tail, c->summary);
     for (size_t i = 0; i < sg_option_count; i++)
         if (sg_options[i].flag && (sg_options[i].commands & c->bit))
-            add_option_line(out, &sg_options[i]);
+            add_option_line(out, &sg_options[i], !c->is_client || !sg_options[i].key);
     sg_buf_addf(out, "  -h, %-*s %s\n\nExamples:\n", FLAG_WIDTH - 6, "--help", "print this");
     for (size_t i = 0; i < sizeof c->examples / sizeof c->examples[0]; i++)
         if (c->examples[i])

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sandglass cp SRC DST`: files and trees in and out of sandboxes of the service, and between them.
+ *
+ * As with cp(1): a DST that is a directory, or ends with a slash, gets SRC under its own name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/id.h"
+#include "base/parse.h"
+#include "cli/out.h"
+#include "cli/sandbox.h"
+#include "cli/tar.h"
+#include "base/banned.h"
+
+struct side {
+    char sandbox[SG_ID_LEN + 1]; /* "": this machine */
+    const char *path;
+};
+
+struct job {
+    struct sg_cli *cli;
+    struct sg_api api;
+    struct sg_tar_count count;
+};
+
+static struct side parse_side(const char *word)
+{
+    struct side s = { .path = word };
+    const char *colon = strchr(word, ':');
+    if (colon && colon - word == SG_ID_LEN) {
+        memcpy(s.sandbox, word, SG_ID_LEN);
+        if (sg_id_is_valid(s.sandbox, 's'))
+            s.path = colon + 1;
+        else
+            s.sandbox[0] = '\0';
+    }
+    return s;
+}
+
+/* ---- names ---- */
+
+/* The last part: of "/a/b/" it is "b". Returns owned. */
+static char *last_part(const char *path)
+{
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/')
+        n--;
+    size_t start = n;
+    while (start && path[start - 1] != '/')
+        start--;
+    return sg_printf("%.*s", (int)(n - start), path + start);
+}
+
+/* `dst` itself, or `src`'s name in it. Returns owned. */
+static char *target_of(const char *dst, bool is_directory, const char *src)
+{
+    const size_t n = strlen(dst);
+    if (!is_directory && (!n || dst[n - 1] != '/'))
+        return sg_strdup(dst);
+    sg_auto_free char *name = last_part(src);
+    return sg_printf("%s%s%s", dst, n && dst[n - 1] == '/' ? "" : "/", name);
+}
+
+static void file_target(struct sg_buf *out, const struct side *s, const char *tail,
+                        const char *path)
+{
+    sg_buf_init(out, SG_API_MAX_PATH);
+    sg_api_path(out, "sandboxes", s->sandbox, "files", tail, NULL);
+    sg_api_query(out, "path", path);
+}
+
+enum kind { NOTHING, FILE_THERE, DIRECTORY };
+
+static int remote_kind(struct job *j, const struct side *s, enum kind *ret, uint64_t *ret_mode,
+                       struct sg_err *err)
+{
+    sg_auto_buf target;
+    const struct sg_jval *v;
+    file_target(&target, s, "stat", s->path);
+    *ret = NOTHING;
+    if (sg_api_call(&j->api, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
+        return err->kind == SG_NOT_FOUND ? 0 : -1;
+    *ret = strcmp(sg_api_text(v, "type"), "directory") == 0 ? DIRECTORY : FILE_THERE;
+    *ret_mode = 0644;
+    unsigned mode;
+    if (sscanf(sg_api_text(v, "mode"), "%4o", &mode) == 1)
+        *ret_mode = mode & 0777;
+    return 0;
+}
+
+/* ---- in ---- */
+
+static int put_chunk(void *arg, const void *p, size_t n, struct sg_err *err)
+{
+    return sg_http_put(arg, p, n, err);
+}
+
+struct upload {
+    struct job *job;
+    int dir_fd;
+};
+
+static int write_tree(void *arg, struct sg_http *h, struct sg_err *err)
+{
+    const struct upload *u = arg;
+    return sg_tar_pack(u->dir_fd, put_chunk, h, &u->job->count, err);
+}
+
+static int make_remote_dir(struct job *j, const struct side *to, const char *path,
+                           struct sg_err *err)
+{
+    sg_auto_buf target, body;
+    struct sg_json json;
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_buf_init(&body, SG_API_MAX_PATH);
+    sg_api_path(&target, "sandboxes", to->sandbox, "files", "mkdir", NULL);
+    sg_json_init(&json, &body);
+    sg_json_open(&json, '{');
+    sg_json_key(&json, "path");
+    sg_json_str(&json, path);
+    sg_json_key(&json, "parents");
+    sg_json_bool(&json, true);
+    sg_json_close(&json, '}');
+    return sg_api_call(&j->api, "POST", sg_buf_cstr(&target), &body, NULL, err);
+}
+
+/* The answer to a body that was streamed. */
+static int finish_upload(struct job *j, struct sg_err *err)
+{
+    sg_auto_buf ignored;
+    sg_buf_init(&ignored, SG_API_MAX_REPLY);
+    if (sg_api_check(&j->api, err) < 0)
+        return -1;
+    return sg_http_read_all(&j->api.http, &ignored, err);
+}
+
+static int upload_tree(struct job *j, int dir_fd, const struct side *to, const char *path,
+                       struct sg_err *err)
+{
+    sg_auto_buf target;
+    struct upload u = { j, dir_fd };
+    file_target(&target, to, "tar", path);
+    if (make_remote_dir(j, to, path, err) < 0) {
+        (void)close(dir_fd);
+        return -1;
+    }
+    if (sg_http_send_with(&j->api.http, "PUT", sg_buf_cstr(&target), write_tree, &u, err) < 0)
+        return -1;
+    return finish_upload(j, err);
+}
+
+static int upload_file(struct job *j, int fd, const struct stat *st, const struct side *to,
+                       const char *path, struct sg_err *err)
+{
+    sg_auto_buf target;
+    char mode[8];
+    const bool is_regular = S_ISREG(st->st_mode);
+    file_target(&target, to, NULL, path);
+    (void)snprintf(mode, sizeof mode, "%04o", is_regular ? st->st_mode & 0777 : 0644u);
+    sg_api_query(&target, "mode", mode);
+    const uint64_t bytes = is_regular ? (uint64_t)st->st_size : UINT64_MAX;
+    if (sg_http_send_fd(&j->api.http, "PUT", sg_buf_cstr(&target), fd, bytes, err) < 0)
+        return -1;
+    j->count.files = 1;
+    j->count.bytes = is_regular ? bytes : 0;
+    return finish_upload(j, err);
+}
+
+static int upload(struct job *j, const char *from, const struct side *to, struct sg_err *err)
+{
+    const bool is_stdin = strcmp(from, "-") == 0;
+    sg_auto_fd fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                             : open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+    enum kind kind;
+    uint64_t mode;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return sg_fail_sys(err, "read %s", sg_quote(from).s);
+    if (remote_kind(j, to, &kind, &mode, err) < 0)
+        return -1;
+    if (is_stdin && kind == DIRECTORY)
+        return sg_fail(err, SG_INVALID, "%s is a directory, and - has no name",
+                       sg_quote(to->path).s);
+    sg_auto_free char *path =
+        is_stdin ? sg_strdup(to->path) : target_of(to->path, kind == DIRECTORY, from);
+    if (S_ISDIR(st.st_mode))
+        return upload_tree(j, sg_take_fd(&fd), to, path, err);
+    return upload_file(j, fd, &st, to, path, err);
+}
+
+/* ---- out ---- */
+
+static int begin_download(struct job *j, const struct side *from, const char *tail,
+                          struct sg_err *err)
+{
+    sg_auto_buf target;
+    file_target(&target, from, tail, from->path);
+    if (sg_http_send(&j->api.http, "GET", sg_buf_cstr(&target), NULL, NULL, err) < 0 ||
+        sg_http_receive(&j->api.http, err) < 0)
+        return -1;
+    return sg_api_check(&j->api, err);
+}
+
+static int copy_body(struct job *j, int fd, struct sg_err *err)
+{
+    char piece[64 << 10];
+    for (;;) {
+        ssize_t n = sg_http_read(&j->api.http, piece, sizeof piece, err);
+        if (n <= 0)
+            return (int)n;
+        if (sg_out_write(fd, piece, (size_t)n, err) < 0)
+            return -1;
+        j->count.bytes += (uint64_t)n;
+    }
+}
+
+/* Written beside and renamed: whoever reads the file meanwhile has the old one. */
+static int download_file(struct job *j, const struct side *from, const char *path, uint64_t mode,
+                         struct sg_err *err)
+{
+    sg_auto_free char *fresh = sg_printf("%s.%d.part", path, (int)getpid());
+    sg_auto_fd fd =
+        open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (mode_t)mode & 0777);
+    if (fd < 0)
+        return sg_fail_sys(err, "write %s", sg_quote(path).s);
+    j->count.files = 1;
+    if (begin_download(j, from, NULL, err) < 0 || copy_body(j, fd, err) < 0) {
+        (void)unlink(fresh);
+        return -1;
+    }
+    if (rename(fresh, path) < 0) {
+        (void)sg_fail_sys(err, "write %s", sg_quote(path).s);
+        (void)unlink(fresh);
+        return -1;
+    }
+    return 0;
+}
+
+struct download {
+    struct job *job;
+    struct sg_err err;
+};
+
+static ssize_t pull(void *arg, void *p, size_t n)
+{
+    struct download *d = arg;
+    ssize_t got = sg_http_read(&d->job->api.http, p, n, &d->err);
+    if (got < 0)
+        errno = d->err.sys ? d->err.sys : EIO;
+    return got;
+}
+
+static int download_tree(struct job *j, const struct side *from, const char *path,
+                         struct sg_err *err)
+{
+    struct download d = { .job = j };
+    if (begin_download(j, from, "tar", err) < 0)
+        return -1;
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return sg_fail_sys(err, "make the directory %s", sg_quote(path).s);
+    sg_auto_fd fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return sg_fail_sys(err, "open the directory %s", sg_quote(path).s);
+    if (sg_tar_extract(fd, pull, &d, &j->count, err) == 0)
+        return 0;
+    if (d.err.kind != SG_OK && err)
+        *err = d.err;
+    return -1;
+}
+
+static int download(struct job *j, const struct side *from, const char *to, struct sg_err *err)
+{
+    struct stat st;
+    enum kind kind;
+    uint64_t mode = 0644;
+    if (remote_kind(j, from, &kind, &mode, err) < 0)
+        return -1;
+    if (kind == NOTHING) /* what the service said about it */
+        return -1;
+    if (strcmp(to, "-") == 0) {
+        j->count.files = 1;
+        return begin_download(j, from, kind == DIRECTORY ? "tar" : NULL, err) < 0
+                   ? -1
+                   : copy_body(j, STDOUT_FILENO, err);
+    }
+    const bool is_directory = stat(to, &st) == 0 && S_ISDIR(st.st_mode);
+    sg_auto_free char *path = target_of(to, is_directory, from->path);
+    return kind == DIRECTORY ? download_tree(j, from, path, err)
+                             : download_file(j, from, path, mode, err);
+}
+
+/* ---- between ---- */
+
+static int copy_between(struct job *j, const struct side *from, const struct side *to,
+                        struct sg_err *err)
+{
+    sg_auto_buf target, body;
+    struct sg_json json;
+    enum kind kind;
+    uint64_t mode;
+    if (remote_kind(j, to, &kind, &mode, err) < 0)
+        return -1;
+    sg_auto_free char *path = target_of(to->path, kind == DIRECTORY, from->path);
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_buf_init(&body, SG_API_MAX_PATH);
+    sg_api_path(&target, "sandboxes", from->sandbox, "files", "copy", NULL);
+    sg_json_init(&json, &body);
+    sg_json_open(&json, '{');
+    sg_json_key(&json, "path");
+    sg_json_str(&json, from->path);
+    sg_json_key(&json, "toSandbox");
+    sg_json_str(&json, to->sandbox);
+    sg_json_key(&json, "toPath");
+    sg_json_str(&json, path);
+    sg_json_close(&json, '}');
+    return sg_api_call(&j->api, "POST", sg_buf_cstr(&target), &body, NULL, err);
+}
+
+static int print(const struct job *j)
+{
+    const struct sg_tar_count *c = &j->count;
+    sg_auto_buf out;
+    sg_buf_init(&out, 256);
+    if (c->skipped && !j->cli->config.json)
+        sg_cli_note(j->cli, "%llu links, pipes and devices were left out",
+                    (unsigned long long)c->skipped);
+    if (!j->cli->config.json || strcmp(j->cli->args[1], "-") == 0)
+        return SG_EXIT_OK;
+    sg_buf_addf(&out, "{\"files\":%llu,\"bytes\":%llu,\"skipped\":%llu}\n",
+                (unsigned long long)c->files, (unsigned long long)c->bytes,
+                (unsigned long long)c->skipped);
+    return sg_cli_print(&out);
+}
+
+int sg_cmd_cp(struct sg_cli *cli)
+{
+    struct sg_err err = { 0 };
+    struct job j = { .cli = cli };
+    const struct side from = parse_side(cli->args[0]), to = parse_side(cli->args[1]);
+    if ((!*from.sandbox && !*to.sandbox) || !*from.path || !*to.path) {
+        (void)sg_fail(&err, SG_INVALID,
+                      "one side of 'cp' must be ID:PATH, with the id of a sandbox");
+        return sg_cli_fail(cli, &err);
+    }
+    sg_api_open(&j.api, cli);
+    const int r = !*from.sandbox ? upload(&j, from.path, &to, &err)
+                  : *to.sandbox  ? copy_between(&j, &from, &to, &err)
+                                 : download(&j, &from, to.path, &err);
+    sg_api_done(&j.api);
+    return r < 0 ? sg_cli_fail(cli, &err) : print(&j);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sandglass create`: a sandbox of the service. What is not asked for is left to the service. */
+#include "base/auto.h"
+#include "cli/out.h"
+#include "cli/sandbox.h"
+#include "cli/table.h"
+#include "base/banned.h"
+
+static void put_number(struct sg_json *j, const struct sg_cli *cli, const char *flag,
+                       const char *key, uint64_t value)
+{
+    if (!sg_cli_has_flag(cli, flag))
+        return;
+    sg_json_key(j, key);
+    sg_json_u64(j, value);
+}
+
+static void put_limits(struct sg_json *j, const struct sg_cli *cli)
+{
+    const struct sg_config *c = &cli->config;
+    sg_json_key(j, "limits");
+    sg_json_open(j, '{');
+    put_number(j, cli, "memory", "memoryBytes", c->memory_bytes);
+    put_number(j, cli, "pids", "pids", c->pids);
+    put_number(j, cli, "disk", "diskBytes", c->disk_bytes);
+    if (sg_cli_has_flag(cli, "cpus")) {
+        sg_json_key(j, "cpus");
+        sg_json_milli(j, c->cpu_milli);
+    }
+    sg_json_close(j, '}');
+}
+
+static void write_body(const struct sg_cli *cli, struct sg_buf *out)
+{
+    const struct sg_config *c = &cli->config;
+    struct sg_json j;
+    sg_json_init(&j, out);
+    sg_json_open(&j, '{');
+    if (sg_cli_has_flag(cli, "template")) {
+        sg_json_key(&j, "template");
+        sg_json_str(&j, c->template);
+    }
+    put_limits(&j, cli);
+    put_number(&j, cli, "timeout", "timeoutMs", c->timeout_ms);
+    put_number(&j, cli, "idle-timeout", "idleTimeoutMs", c->idle_timeout_ms);
+    put_number(&j, cli, "retries", "retries", c->retries);
+    if (sg_cli_has_flag(cli, "on-expiry")) {
+        sg_json_key(&j, "onExpiry");
+        sg_json_str(&j, c->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
+    }
+    if (c->metadata.n)
+        sg_put_pairs(&j, "metadata", &c->metadata);
+    if (sg_cli_has_flag(cli, "env"))
+        sg_put_env(&j, &c->env);
+    sg_json_close(&j, '}');
+}
+
+int sg_cmd_create(struct sg_cli *cli)
+{
+    sg_auto_api api;
+    sg_auto_buf body, out;
+    struct sg_err err;
+    const struct sg_jval *sandbox;
+    sg_buf_init(&body, SG_API_MAX_REPLY);
+    sg_buf_init(&out, 256);
+    write_body(cli, &body);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "POST", "/v1/sandboxes", &body, &sandbox, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (cli->config.json)
+        return sg_api_print(&api.reply);
+    const struct sg_jval *missing = sg_json_get(sandbox, "unenforced");
+    if (missing && missing->kind == SG_J_ARRAY)
+        for (const struct sg_jval *m = missing->list.first; m; m = m->next)
+            sg_cli_note(cli, "not enforced on this machine: %s",
+                        m->kind == SG_J_STRING ? sg_quote(m->s.p).s : "?");
+    sg_add_clean(&out, sg_api_text(sandbox, "id"));
+    sg_buf_add_str(&out, "\n");
+    return sg_cli_print(&out);
+}

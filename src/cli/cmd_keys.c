@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `sandglass keys list|create|revoke`. A key is shown once, when it is made. */
+#include <string.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "cli/out.h"
+#include "cli/sandbox.h"
+#include "cli/table.h"
+#include "base/banned.h"
+
+static void add_list(struct sg_table *t, const struct sg_jval *list)
+{
+    sg_auto_buf text;
+    sg_buf_init(&text, 1024);
+    for (const struct sg_jval *m = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; m;
+         m = m->next)
+        if (m->kind == SG_J_STRING)
+            sg_buf_addf(&text, "%s%s", text.n ? "," : "", m->s.p);
+    sg_table_add(t, sg_buf_cstr(&text));
+}
+
+int sg_cmd_keys_list(struct sg_cli *cli)
+{
+    sg_auto_api api;
+    sg_auto_buf out;
+    struct sg_err err;
+    const struct sg_jval *v;
+    sg_buf_init(&out, SG_API_MAX_REPLY);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "GET", "/v1/keys", NULL, &v, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (cli->config.json)
+        return sg_api_print(&api.reply);
+    sg_auto_table t;
+    sg_table_init(&t, "ID", "NAME", "BEGINS", "SCOPES", "TEMPLATES", "AGE", "STATE", NULL);
+    const struct sg_jval *list = sg_json_get(v, "keys");
+    for (const struct sg_jval *k = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; k;
+         k = k->next) {
+        sg_table_add(&t, sg_api_text(k, "id"));
+        sg_table_add(&t, sg_api_text(k, "name"));
+        sg_table_add(&t, sg_api_text(k, "shown"));
+        add_list(&t, sg_json_get(k, "scopes"));
+        add_list(&t, sg_json_get(k, "templates"));
+        sg_table_add(&t, sg_short_since(sg_api_text(k, "createdAt")).s);
+        if (*sg_api_text(k, "revokedAt"))
+            sg_table_add(&t, "revoked");
+        else if (*sg_api_text(k, "expiresAt"))
+            sg_table_addf(&t, "%s left", sg_short_until(sg_api_text(k, "expiresAt")).s);
+        else
+            sg_table_add(&t, "good");
+    }
+    sg_table_print(&t, &out);
+    return sg_cli_print(&out);
+}
+
+/* ["a","b"] of "a,b" */
+static void put_words(struct sg_json *j, const char *key, const char *words)
+{
+    sg_json_key(j, key);
+    sg_json_open(j, '[');
+    for (size_t n; *words; words += n + (words[n] == ',')) {
+        n = strcspn(words, ",");
+        if (n)
+            sg_json_text(j, (struct sg_str) { words, n });
+    }
+    sg_json_close(j, ']');
+}
+
+static void put_expiry(struct sg_json *j, uint64_t in_ms)
+{
+    const time_t at = time(NULL) + (time_t)(in_ms / 1000);
+    struct tm tm;
+    char text[40] = "";
+    if (gmtime_r(&at, &tm))
+        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
+    sg_json_key(j, "expiresAt");
+    sg_json_str(j, text);
+}
+
+int sg_cmd_keys_create(struct sg_cli *cli)
+{
+    const struct sg_config *c = &cli->config;
+    sg_auto_api api;
+    sg_auto_buf body, out;
+    struct sg_err err;
+    struct sg_json j;
+    const struct sg_jval *v;
+    sg_buf_init(&body, 64 << 10);
+    sg_buf_init(&out, 4096);
+    sg_json_init(&j, &body);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "name");
+    sg_json_str(&j, *c->name ? c->name : "key");
+    put_words(&j, "scopes", c->scopes);
+    if (*c->org) {
+        sg_json_key(&j, "org");
+        sg_json_str(&j, c->org);
+    }
+    if (sg_cli_has_flag(cli, "template"))
+        put_words(&j, "templates", c->template);
+    if (c->expires_ms)
+        put_expiry(&j, c->expires_ms);
+    if (c->rate) {
+        sg_json_key(&j, "ratePerSecond");
+        sg_json_u64(&j, c->rate);
+    }
+    sg_json_close(&j, '}');
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "POST", "/v1/keys", &body, &v, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (c->json)
+        return sg_api_print(&api.reply);
+    sg_cli_note(cli, "key %s; this is the only time that it is shown", sg_api_text(v, "id"));
+    sg_add_clean(&out, sg_api_text(v, "key"));
+    sg_buf_add_str(&out, "\n");
+    return sg_cli_print(&out);
+}
+
+int sg_cmd_keys_revoke(struct sg_cli *cli)
+{
+    sg_auto_api api;
+    sg_auto_buf target, json, text;
+    struct sg_err err;
+    struct sg_json j;
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_buf_init(&json, 4096);
+    sg_buf_init(&text, 4096);
+    sg_api_path(&target, "keys", cli->args[0], NULL);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "DELETE", sg_buf_cstr(&target), NULL, NULL, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    sg_json_init(&j, &json);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "revoked");
+    sg_json_str(&j, cli->args[0]);
+    sg_json_close(&j, '}');
+    sg_buf_addf(&text, "%s\n", cli->args[0]);
+    return cli->config.json ? sg_api_print(&json) : sg_cli_print(&text);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What several commands ask of the service. */
+#pragma once
+
+#include "cli/api.h"
+
+/* Calls `each` for every sandbox that --state and --metadata let through (`c` NULL: for all), page
+ * by page. `s` ends with the call; one that calls the service itself uses another sg_api. */
+int sg_sandbox_each(struct sg_api *a, const struct sg_config *c,
+                    int (*each)(void *arg, const struct sg_jval *s, struct sg_err *err), void *arg,
+                    struct sg_err *err);
+
+/* The object for `env` of "NAME=value" and "NAME" (of our own environment). */
+void sg_put_env(struct sg_json *j, const struct sg_strlist *env);
+/* {"NAME":"VALUE"} of "NAME=VALUE". */
+void sg_put_pairs(struct sg_json *j, const char *key, const struct sg_strlist *pairs);

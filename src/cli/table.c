@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/table.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/str.h"
+#include "base/banned.h"
+
+enum { MAX_BYTES = 64 << 20, GAP = 2 };
+
+void sg_add_clean(struct sg_buf *out, const char *text)
+{
+    for (size_t i = 0, n = strlen(text); i < n;) {
+        size_t width = sg_plain_width(text + i, n - i);
+        if (width || text[i] == '\'' || text[i] == '\\')
+            sg_buf_add(out, text + i, width ? width : 1);
+        else
+            sg_buf_addf(out, "\\x%02x", (unsigned char)text[i]);
+        i += width ? width : 1;
+    }
+}
+
+/* Characters, not bytes. Wide ones count as one: nobody's id has them. */
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+void sg_table_add(struct sg_table *t, const char *cell)
+{
+    size_t start = t->cells.n;
+    sg_add_clean(&t->cells, *cell ? cell : "-");
+    sg_buf_add(&t->cells, "", 1);
+    if (t->cells.has_overflowed)
+        return;
+    size_t width = width_of((const char *)t->cells.p + start);
+    if (width > t->widths[t->column])
+        t->widths[t->column] = width;
+    t->column = (t->column + 1) % t->columns;
+}
+
+void sg_table_addf(struct sg_table *t, const char *fmt, ...)
+{
+    char cell[256];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(cell, sizeof cell, fmt, ap);
+    va_end(ap);
+    sg_table_add(t, cell);
+}
+
+void sg_table_init(struct sg_table *t, const char *name, ...)
+{
+    *t = (struct sg_table) { 0 };
+    sg_buf_init(&t->cells, MAX_BYTES);
+    va_list names;
+    va_start(names, name);
+    for (const char *i = name; i; i = va_arg(names, const char *))
+        t->columns++;
+    va_end(names);
+    assert(t->columns <= SG_TABLE_MAX_COLUMNS);
+    va_start(names, name);
+    for (const char *i = name; i; i = va_arg(names, const char *))
+        sg_table_add(t, i);
+    va_end(names);
+}
+
+void sg_table_done(struct sg_table *t)
+{
+    sg_buf_done(&t->cells);
+}
+
+void sg_table_print(const struct sg_table *t, struct sg_buf *out)
+{
+    unsigned column = 0;
+    for (size_t at = 0; at < t->cells.n;) {
+        const char *cell = (const char *)t->cells.p + at;
+        size_t width = width_of(cell);
+        at += strlen(cell) + 1;
+        sg_buf_add_str(out, cell);
+        column++;
+        if (column == t->columns) {
+            sg_buf_add_str(out, "\n");
+            column = 0;
+            continue;
+        }
+        sg_buf_addf(out, "%*s", (int)(t->widths[column - 1] - width) + GAP, "");
+    }
+}
+
+/* ---- short texts ---- */
+
+struct sg_short sg_short_bytes(uint64_t bytes)
+{
+    static const char units[] = "bkmgtp";
+    struct sg_short s;
+    unsigned unit = 0;
+    uint64_t tenths = bytes;
+    if (bytes < 1024) {
+        (void)snprintf(s.s, sizeof s.s, "%" PRIu64, bytes);
+        return s;
+    }
+    for (tenths = bytes / 1024 * 10 + bytes % 1024 * 10 / 1024, unit = 1;
+         tenths >= 10240 && units[unit + 1]; unit++)
+        tenths /= 1024;
+    if (tenths < 100)
+        (void)snprintf(s.s, sizeof s.s, "%" PRIu64 ".%u%c", tenths / 10, (unsigned)(tenths % 10),
+                       units[unit]);
+    else
+        (void)snprintf(s.s, sizeof s.s, "%" PRIu64 "%c", tenths / 10, units[unit]);
+    return s;
+}
+
+static bool read_time(const char *text, time_t *ret)
+{
+    struct tm tm = { 0 };
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+               &tm.tm_min, &tm.tm_sec) != 6)
+        return false;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    *ret = timegm(&tm);
+    return true;
+}
+
+static struct sg_short span(long seconds)
+{
+    static const struct {
+        long seconds;
+        char unit;
+    } units[] = { { 86400, 'd' }, { 3600, 'h' }, { 60, 'm' }, { 1, 's' } };
+    struct sg_short s = { "0s" };
+    for (size_t i = 0; i < SG_COUNT(units); i++)
+        if (seconds >= units[i].seconds) {
+            (void)snprintf(s.s, sizeof s.s, "%ld%c", seconds / units[i].seconds, units[i].unit);
+            break;
+        }
+    return s;
+}
+
+struct sg_short sg_short_since(const char *rfc3339)
+{
+    time_t at;
+    if (!read_time(rfc3339, &at))
+        return (struct sg_short) { "-" };
+    return span((long)(time(NULL) - at));
+}
+
+struct sg_short sg_short_until(const char *rfc3339)
+{
+    time_t at;
+    if (!read_time(rfc3339, &at))
+        return (struct sg_short) { "-" };
+    return span((long)(at - time(NULL)));
+}
