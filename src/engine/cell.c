@@ -242,7 +242,7 @@ static void lift_switched_limits(struct sg_limits *l)
 
 static int make_cgroups(struct sg_cell *c, struct sg_err *err)
 {
-    if (!c->is_kept) {
+    if (!c->is_kept) { /* else they were found with the place */
         sg_cgroup_init(&c->cgroup, &c->ids);
         sg_sweeper_aim(&c->sweeper, &c->cgroup);
     }
@@ -256,7 +256,8 @@ static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_
 {
     const bool has_net = !sg_switch_is_on(SG_SWITCH_NO_NETNS);
     int pair[2];
-    if (sg_ids_claim(!is_rootless, &c->ids, err) < 0 || sg_chan_pair(pair, err) < 0)
+    if ((c->ids.lock_fd < 0 && sg_ids_claim(!is_rootless, &c->ids, err) < 0) ||
+        sg_chan_pair(pair, err) < 0)
         return -1;
     c->ctl_fd = pair[0];
     c->far_fd = pair[1];
@@ -266,15 +267,13 @@ static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_
             move_away(c->sweeper.pid, err) < 0)
             return -1;
     }
-    if (c->is_kept)
-        sg_cgroup_init_kept(&c->cgroup, &c->ids);
     c->makes_net = has_net && !c->has_sweeper;
     if (sg_cgroup_is_v2() && make_cgroups(c, err) < 0)
         return -1;
     return start_child(c, err);
 }
 
-struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err)
+static struct sg_cell *new_cell(bool is_rootless)
 {
     struct sg_cell *c = sg_new(struct sg_cell);
     c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
@@ -283,12 +282,31 @@ struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *e
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         c->cgroup.dir_fds[i] = c->cgroup.join_fds[i] = -1;
     c->listen_fd = -1;
-    c->is_kept = flags & SG_CELL_KEPT;
     c->is_rootless = is_rootless;
     sg_root_init(&c->root);
     c->filter = (struct sock_fprog) { .len = sg_seccomp_cell_len,
                                       .filter = (struct sock_filter *)sg_seccomp_cell };
+    return c;
+}
+
+struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err)
+{
+    struct sg_cell *c = new_cell(is_rootless);
     if (start(c, is_rootless, flags, err) == 0)
+        return c;
+    sg_cell_free(c);
+    return NULL;
+}
+
+struct sg_cell *sg_cell_start_kept(bool is_rootless, struct sg_kept_place *place,
+                                   struct sg_err *err)
+{
+    struct sg_cell *c = new_cell(is_rootless);
+    c->is_kept = true;
+    c->ids = place->ids;
+    c->cgroup = place->cgroup;
+    place->ids.lock_fd = -1;
+    if (start(c, is_rootless, 0, err) == 0)
         return c;
     sg_cell_free(c);
     return NULL;
@@ -403,21 +421,6 @@ void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd)
     c->pid = 0; /* nothing of it is ended any more */
     c->has_cgroups = false;
     sg_cell_free(c);
-}
-
-uint32_t sg_cell_slot(const struct sg_cell *c)
-{
-    return c->ids.slot;
-}
-
-int sg_cell_pid(const struct sg_cell *c)
-{
-    return c->pid;
-}
-
-const struct sg_cgroup *sg_cell_cgroup(const struct sg_cell *c)
-{
-    return &c->cgroup;
 }
 
 int sg_cell_ctl(const struct sg_cell *c)

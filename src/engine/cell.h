@@ -19,10 +19,7 @@
 
 struct sg_cell;
 
-enum {
-    SG_CELL_SWEPT = 1, /* a sweeper removes what is left when this process ends, however */
-    SG_CELL_KEPT = 2,  /* once made it outlives this process: see sg_cell_keep(). Never both */
-};
+enum { SG_CELL_SWEPT = 1 }; /* a sweeper removes what is left when this process ends, however */
 
 /* Descriptors of a kept cell's pid 1, beside the control socket (3). The lock of its slot lives as
  * long as it does. */
@@ -30,6 +27,11 @@ enum { SG_INIT_LISTEN_FD = 4, SG_INIT_LOCK_FD = 5 };
 
 /* Returns owned, or NULL. `is_rootless`: the caller has become root of an own user namespace. */
 struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err);
+
+/* A cell that, once it is made, outlives this process: sg_cell_keep(). It is made in a place that
+ * the caller claimed, and wrote down for whoever comes after it (kept.h). Takes the claim. */
+struct sg_cell *sg_cell_start_kept(bool is_rootless, struct sg_kept_place *place,
+                                   struct sg_err *err);
 
 /* Whatever it returns, sg_cell_free() leaves nothing. */
 int sg_cell_build(struct sg_cell *c, const struct sg_cell_spec *spec, struct sg_err *err);
@@ -39,14 +41,11 @@ int sg_cell_settle(struct sg_cell *c, struct sg_err *err);
 /* Has pid 1 been started, or did a step fail? sg_cell_settle() does not wait then. */
 bool sg_cell_is_settled(const struct sg_cell *c);
 
-/* A settled SG_CELL_KEPT: moves what lives on to `ret` and our end of the control socket to
- * `ret_ctl_fd`. Takes `c`. */
+/* A settled one of sg_cell_start_kept(): moves what lives on to `ret` and our end of the control
+ * socket to `ret_ctl_fd`. Takes `c`. */
 void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd);
 
-uint32_t sg_cell_slot(const struct sg_cell *c);
-int sg_cell_pid(const struct sg_cell *c);
-const struct sg_cgroup *sg_cell_cgroup(const struct sg_cell *c); /* of a kept one: at any time */
-int sg_cell_ctl(const struct sg_cell *c);                        /* borrowed: SEQPACKET, our end */
+int sg_cell_ctl(const struct sg_cell *c);   /* borrowed: SEQPACKET, our end */
 int sg_cell_pidfd(const struct sg_cell *c); /* borrowed: readable when pid 1 is gone */
 
 struct sg_cell_report {

@@ -22,6 +22,14 @@
 #include "sys/raw.h"
 #include "base/banned.h"
 
+int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *err)
+{
+    if (sg_ids_claim(!is_rootless, &ret->ids, err) < 0)
+        return -1;
+    sg_cgroup_init_kept(&ret->cgroup, &ret->ids);
+    return 0;
+}
+
 /* ---- which process ---- */
 
 /* pid (name) state ppid ... : the name may hold anything, so count from the last bracket. */

@@ -2,7 +2,7 @@
 /* A kept cell: one that outlives its maker, and can be taken over by whoever knows its slot and its
  * pid. Nothing here waits: what takes its time is asked for, and found done later.
  *
- *     sg_cell_keep() or sg_kept_adopt()
+ *     sg_kept_claim(), sg_cell_start_kept() ... sg_cell_keep(); or sg_kept_adopt()
  *     ... limits, freezer, use ...
  *     sg_kept_kill(), then wait until pidfd is readable
  *     sg_kept_finish(), once more after a moment while it answers SG_CONFLICT
@@ -33,6 +33,13 @@ struct sg_kept {
     bool is_rootless, is_child, may_be_frozen;
     bool has_lost_slot; /* after sg_kept_finish(): somebody else has the slot now */
 };
+
+/* Where one is made: its slot, and with it the names of its cgroups. */
+struct sg_kept_place {
+    struct sg_ids ids; /* lock_fd: the claim */
+    struct sg_cgroup cgroup;
+};
+int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *err);
 
 /* When the process was born (field 22 of /proc/<pid>/stat). SG_NOT_FOUND: there is none. */
 int sg_process_start_ticks(int pid, uint64_t *ret, struct sg_err *err);

@@ -52,7 +52,7 @@ struct sg_cell_spec {
     bool is_rootless;    /* the caller has become root of an own user namespace (userns.h) */
     const char *workdir; /* absolute; made when missing, owned by owner_id */
     uint32_t owner_id;   /* uid and gid inside that own a directory made for workdir */
-    int listen_fd;       /* SG_CELL_KEPT only, borrowed: a listening SEQPACKET socket for pid 1 */
+    int listen_fd;       /* of a kept cell, borrowed: a listening SEQPACKET socket for pid 1 */
 };
 
 /* The size of the writable layer: less than asked for where that would be all of the memory. */

@@ -135,15 +135,6 @@ static void abort_making(struct sg_box *b)
 static int build(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
-    b->record.state = SG_RECORD_MAKING;
-    b->record.pid = sg_cell_pid(b->cell);
-    b->record.template_dev = b->tmpl->dev;
-    b->record.template_ino = b->tmpl->ino;
-    (void)snprintf(b->record.template, sizeof b->record.template, "%s", b->tmpl->t.name);
-    sg_record_set_limits(&b->record, &l->set.defaults);
-    sg_record_set_cgroup(&b->record, sg_cell_cgroup(b->cell));
-    if (sg_record_write(l->cells_fd, &b->record, err) < 0)
-        return -1;
     sg_auto_fd listener = open_listener(l, b->record.slot, err);
     if (listener < 0)
         return -1;
@@ -160,19 +151,35 @@ static int build(struct sg_box *b, struct sg_err *err)
     return 0;
 }
 
+/* The record comes before anything that it tells of. */
+static int start(struct sg_box *b, struct sg_kept_place *place, struct sg_err *err)
+{
+    struct sg_launcher *l = b->launcher;
+    b->record.state = SG_RECORD_MAKING;
+    b->record.template_dev = b->tmpl->dev;
+    b->record.template_ino = b->tmpl->ino;
+    (void)snprintf(b->record.template, sizeof b->record.template, "%s", b->tmpl->t.name);
+    sg_record_set_limits(&b->record, &l->set.defaults);
+    sg_record_set_cgroup(&b->record, &place->cgroup);
+    if (sg_record_write(l->cells_fd, &b->record, err) < 0)
+        return -1;
+    b->cell = sg_cell_start_kept(l->set.is_rootless, place, err);
+    return b->cell ? build(b, err) : -1;
+}
+
 struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_tmpl *t,
                            struct sg_err *err)
 {
-    struct sg_cell *cell = sg_cell_start(l->set.is_rootless, SG_CELL_KEPT, err);
-    if (!cell)
+    struct sg_kept_place place;
+    if (sg_kept_claim(l->set.is_rootless, &place, err) < 0)
         return NULL;
-    struct sg_box *b = new_box(l, sg_cell_slot(cell));
+    struct sg_box *b = new_box(l, place.ids.slot);
     b->state = SG_BOX_MAKING;
-    b->cell = cell;
     b->tmpl = sg_tmpl_ref(t);
     l->making_count++;
-    if (build(b, err) < 0) {
+    if (start(b, &place, err) < 0) {
         abort_making(b);
+        sg_ids_release(&place.ids);
         return NULL;
     }
     b->pool = p;
@@ -206,6 +213,7 @@ static void made(struct sg_box *b)
     b->state = SG_BOX_PARKED;
     l->making_count--;
     b->record.state = SG_RECORD_PARKED;
+    b->record.pid = b->kept.pid;
     b->record.start_ticks = b->kept.start_ticks;
     if (sg_record_write(l->cells_fd, &b->record, &err) < 0) {
         sg_box_end(b);

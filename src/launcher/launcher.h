@@ -56,6 +56,7 @@ struct sg_launcher {
     struct sg_daemon daemon;
     enum sg_stopping stopping;
     struct sg_timer stop_timer;
+    struct sg_io parent; /* fd: pidfd of whoever started us */
 };
 
 /* Ends the service. Asking for more than was asked before counts; for less does not. */

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -102,6 +102,24 @@ void sg_launcher_stop(struct sg_launcher *l, enum sg_stopping how)
 static void on_signal(void *arg, const struct signalfd_siginfo *info)
 {
     sg_launcher_stop(arg, info->ssi_signo == SIGINT ? SG_STOP_END : SG_STOP_LEAVE);
+}
+
+static void on_parent_gone(struct sg_io *io, uint32_t events)
+{
+    (void)events;
+    struct sg_launcher *l = SG_OWNER(io, struct sg_launcher, parent);
+    sg_io_drop(l->loop, io);
+    sg_launcher_stop(l, SG_STOP_LEAVE);
+}
+
+/* Not by PR_SET_PDEATHSIG: a change of credentials clears it, and making a cell is one. */
+static int watch_parent(struct sg_launcher *l, struct sg_err *err)
+{
+    l->parent = (struct sg_io) { .fd = (int)syscall(SYS_pidfd_open, getppid(), 0),
+                                 .ready = on_parent_gone };
+    if (l->parent.fd < 0) /* it is outside of our pid namespace: as good as the kernel itself */
+        return 0;
+    return sg_io_want(l->loop, &l->parent, EPOLLIN, err);
 }
 
 /* ---- starting ---- */
@@ -247,8 +265,6 @@ static int become(struct sg_launcher *l, struct sg_err *err)
             return -1;
         l->set.is_rootless = true;
     }
-    if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) < 0)
-        return sg_fail_sys(err, "arrange to end with whoever started us");
     struct sigaction action = { .sa_handler = SIG_IGN };
     (void)sigaction(SIGPIPE, &action, NULL);
     action.sa_handler = SIG_DFL;
@@ -292,7 +308,8 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
     l->loop = sg_loop_new(err);
-    if (!l->loop || sg_loop_signals(l->loop, signals, SG_COUNT(signals), on_signal, l, err) < 0)
+    if (!l->loop || sg_loop_signals(l->loop, signals, SG_COUNT(signals), on_signal, l, err) < 0 ||
+        watch_parent(l, err) < 0)
         return -1;
     if (a->peer_fd < 0) {
         l->daemon.program = daemon_program(a);

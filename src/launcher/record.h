@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records: what each cell is, in RUN/cells/<slot>.rec, for the launcher that comes after this one.
  *
- * E1. A record is written as soon as a slot is ours, and removed after everything else of it.
+ * E1. A record is written as soon as a slot is ours, before anything is made in it, and removed
+ *     after everything else of it.
  * E2. Its state only grows: making, parked, claimed. Only what is claimed was promised to anybody.
  * E3. One write replaces the whole of it: a kill -9 leaves the old or the new one. The directory is
  *     in memory (/run), so a record never outlives the boot of its cell. */

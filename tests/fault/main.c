@@ -58,7 +58,7 @@ static const struct variant {
     { "a_failed_call_comes_back_as_an_error_and_leaves_nothing", 0, "", FAULT_FAIL, 0, 3 },
     { "a_failed_call_leaves_nothing_with_overlay_by_path", 0, "overlay-by-path", FAULT_FAIL, 1, 1 },
     { "a_failed_call_leaves_nothing_to_the_sweeper", SG_CELL_SWEPT, "", FAULT_FAIL, 2, 1 },
-    { "a_failed_call_leaves_nothing_of_a_cell_to_be_kept", SG_CELL_KEPT, "", FAULT_FAIL, 1, 1 },
+    { "a_failed_call_leaves_nothing_of_a_cell_to_be_kept", SCENE_KEPT, "", FAULT_FAIL, 1, 1 },
     { "kill_9_at_any_call_leaves_nothing", SG_CELL_SWEPT, "", FAULT_HALT, 0, 1 },
 };
 

@@ -111,10 +111,16 @@ static int await_exit(int ctl, struct sg_packet *p, struct sg_err *err)
     }
 }
 
+static struct sg_cell *start_kept(struct sg_err *err)
+{
+    struct sg_kept_place place;
+    return sg_kept_claim(false, &place, err) < 0 ? NULL : sg_cell_start_kept(false, &place, err);
+}
+
 int scene_play(const char *root, unsigned flags, struct sg_err *err)
 {
     const struct sg_cell_spec spec = spec_of(root);
-    struct sg_cell *cell = sg_cell_start(false, flags, err);
+    struct sg_cell *cell = flags & SCENE_KEPT ? start_kept(err) : sg_cell_start(false, flags, err);
     if (!cell)
         return -1;
     sg_auto_packet packet;

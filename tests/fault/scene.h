@@ -8,5 +8,7 @@
 char *scene_make_root(void);
 void scene_remove_root(char *root);
 
+enum { SCENE_KEPT = 1 << 16 }; /* beside the flags of a cell: one that is to be kept */
+
 /* create, HELLO, SPAWN /bin/true, EXITED, and (unless `flags` has SG_CELL_SWEPT) free. */
 int scene_play(const char *root, unsigned flags, struct sg_err *err);

@@ -37,7 +37,9 @@ static int make(const char *root, struct made *ret, struct sg_err *err)
                                        .is_idmapped = true,
                                        .workdir = "/workspace",
                                        .listen_fd = listener };
-    struct sg_cell *cell = sg_cell_start(false, SG_CELL_KEPT, err);
+    struct sg_kept_place place;
+    struct sg_cell *cell =
+        sg_kept_claim(false, &place, err) < 0 ? NULL : sg_cell_start_kept(false, &place, err);
     if (!cell)
         return -1;
     if (sg_cell_build(cell, &spec, err) < 0 || sg_cell_settle(cell, err) < 0) {
