@@ -74,7 +74,6 @@ struct sg_gone { /* where a sandbox was in the list, for cursors that name it */
     char id[SG_ID_LEN + 1];
     const struct sg_org *org; /* to compare with only: see tenant.c, W3 */
     uint64_t seq, at_ns;
-    const struct sg_org *org;
 };
 
 struct sg_manager {
