@@ -39,11 +39,52 @@ bool sg_help_is_group(const char *word)
 
 static void add_command_lines(struct sg_buf *out, const char *group)
 {
-    size_t n = group ? strlen(group) : 0;
+    const size_t n = strlen(group);
     for (size_t i = 0; i < sg_command_count; i++) {
         const struct sg_command *c = &sg_commands[i];
-        if (!group || (strncmp(c->name, group, n) == 0 && c->name[n] == ' '))
+        if (strncmp(c->name, group, n) == 0 && c->name[n] == ' ')
             sg_buf_addf(out, "  %-*s %s\n", NAME_WIDTH, c->name, c->summary);
+    }
+}
+
+/* Commands of two words, as one line of the overview: it has to fit a screen. */
+static const struct {
+    const char *word, *summary;
+} groups[] = {
+    { "template", "Templates that sandboxes start from" },
+    { "keys", "Keys that speak for an organisation" },
+    { "orgs", "Organisations and their quotas" },
+    { "audit", "The record of who did what" },
+};
+
+/* Returns the length of the group's word, or 0. */
+static size_t group_of(const char *name, const char **ret_summary)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        const size_t n = strlen(groups[i].word);
+        if (strncmp(name, groups[i].word, n) == 0 && name[n] == ' ') {
+            *ret_summary = groups[i].summary;
+            return n;
+        }
+    }
+    return 0;
+}
+
+static void add_overview(struct sg_buf *out)
+{
+    for (size_t i = 0; i < sg_command_count; i++) {
+        const char *name = sg_commands[i].name, *summary;
+        const size_t n = group_of(name, &summary);
+        const bool is_first = i == 0 || strncmp(name, sg_commands[i - 1].name, n + 1) != 0;
+        const bool is_last =
+            i + 1 == sg_command_count || strncmp(name, sg_commands[i + 1].name, n + 1) != 0;
+        if (!n) {
+            sg_buf_addf(out, "  %-*s %s\n", NAME_WIDTH, name, sg_commands[i].summary);
+            continue;
+        }
+        if (is_first)
+            sg_buf_addf(out, "  %-*.*s %s: ", NAME_WIDTH, (int)n, name, summary);
+        sg_buf_addf(out, "%s%s", name + n + 1, is_last ? ".\n" : ", ");
     }
 }
 
@@ -53,7 +94,7 @@ int sg_help_overview(void)
     sg_buf_init(&out, MAX_HELP);
     sg_buf_add_str(&out, "Sandglass runs code that nobody trusts, on a machine that you own.\n\n"
                          "Usage: sandglass <command> [options]\n\nCommands:\n");
-    add_command_lines(&out, NULL);
+    add_overview(&out);
     sg_buf_add_str(&out,
                    "\nTry first:\n"
                    "  sandglass run -- python3 -c 'print(1)'\n"
