@@ -2,6 +2,7 @@
 /* Execs of a sandbox: the list, who finds what in it, what goes out of it. */
 #include "manager/exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -87,6 +88,7 @@ void sg_exec_count_end(struct sg_exec *x)
 
 void sg_exec_drop(struct sg_exec *x)
 {
+    assert(x->sandbox); /* once */
     struct sg_exec_impl *i = x->impl;
     struct sg_exec_set *set = x->sandbox->exec_impl;
     struct sg_loop *l = x->sandbox->manager->loop;
@@ -220,7 +222,8 @@ void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending)
     struct sg_exec_set *set = s->exec_impl;
     if (!set)
         return;
-    for (struct sg_exec *x; (x = set->newest);) {
+    for (struct sg_exec *x = set->newest, *older; x; x = older) {
+        older = sg_exec_impl(x)->older;
         if (is_manager_ending) {
             drop_with_manager(x);
             continue;

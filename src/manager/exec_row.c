@@ -12,6 +12,7 @@
 
 enum {
     SPEC_MAX = 8 * SG_CTL_MAX_BYTES, /* every byte escaped, at worst */
+    PARSED_MAX = 8 * SPEC_MAX,
     DETAIL_MAX = 128 * 1024,
     SHOWN_ARGS = 64, /* of a record for people */
     SHOWN_BYTES = 200,
@@ -158,7 +159,7 @@ struct sg_exec *sg_exec_of_row(struct sg_sandbox *s, const struct sg_exec_row *r
     struct spec spec = { 0 };
     struct sg_err err;
     sg_auto_arena a;
-    sg_arena_init(&a, 8 * SPEC_MAX);
+    sg_arena_init(&a, PARSED_MAX);
     if (!sg_id_is_valid(r->id, 'x') || read_spec(r->spec, &a, &spec, &err) < 0)
         return NULL;
     struct sg_id id;
@@ -179,7 +180,7 @@ static void put_argv(struct sg_json *j, const struct sg_exec *x)
 {
     sg_json_key(j, "argv");
     sg_json_open(j, '[');
-    for (unsigned i = 0; x->argv[i] && i < SHOWN_ARGS; i++) {
+    for (unsigned i = 0; i < SHOWN_ARGS && x->argv[i]; i++) {
         size_t n = strlen(x->argv[i]);
         sg_json_text(j, (struct sg_str) { x->argv[i], n < SHOWN_BYTES ? n : SHOWN_BYTES });
     }

@@ -14,6 +14,7 @@
 #include "base/banned.h"
 
 enum {
+    MAX_ENV_BYTES = 2 * SG_CTL_MAX_BYTES,
     MAX_ENV = 1024,     /* names, all sources together */
     MAX_RUNNING = 1000, /* a little less than init has room for */
     MAX_TAG = 256,
@@ -258,7 +259,7 @@ static int ask_init(struct sg_exec *x, const struct sg_exec_spec *spec, struct s
     struct sg_sandbox *s = x->sandbox;
     sg_auto_arena arena;
     sg_auto_buf argv, env;
-    sg_arena_init(&arena, 2 * SG_CTL_MAX_BYTES);
+    sg_arena_init(&arena, MAX_ENV_BYTES);
     sg_buf_init(&argv, SG_CTL_MAX_BYTES);
     sg_buf_init(&env, SG_CTL_MAX_BYTES);
     struct environment e = { .arena = &arena };

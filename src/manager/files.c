@@ -31,6 +31,7 @@ struct sg_files_set *sg_files_set(struct sg_sandbox *s)
 
 /* ---- what may be asked ---- */
 
+enum { DETAIL_MAX = 16 * SG_CTL_MAX_PATH };
 enum { WRITING = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND };
 
 /* A row a request: where its texts are, what it needs, what the audit calls it (NULL: it changes
@@ -67,7 +68,7 @@ static void audit(struct sg_sandbox *s, const struct sg_who *who, const char *ac
 {
     sg_auto_buf out;
     struct sg_json j;
-    sg_buf_init(&out, 16 * SG_CTL_MAX_PATH);
+    sg_buf_init(&out, DETAIL_MAX);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
     sg_json_key(&j, "path");
@@ -106,11 +107,16 @@ static int check_fds(const struct sg_files_ask *a, const struct sg_packet *p, st
     return 0;
 }
 
-static void close_ask(struct sg_files_ask *a, struct sg_packet *p, const struct sg_err *err)
+static void unlink_ask(struct sg_files_ask *a)
 {
     *a->link = a->next;
     if (a->next)
         a->next->link = a->link;
+}
+
+/* It is out of the list. */
+static void close_ask(struct sg_files_ask *a, struct sg_packet *p, const struct sg_err *err)
+{
     sg_sandbox_work_end(a->s);
     a->cb(a->arg, p, err);
     free(a);
@@ -120,6 +126,7 @@ static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct sg_files_ask *a = arg;
     struct sg_err own;
+    unlink_ask(a);
     if (p && check_fds(a, p, &own) < 0)
         close_ask(a, NULL, &own);
     else
@@ -205,8 +212,12 @@ void sg_files_forget(struct sg_sandbox *s, bool is_manager_ending)
     sg_file_writes_lose(s);
     (void)sg_fail(&err, SG_UNAVAILABLE, "%s",
                   is_manager_ending ? "the service is stopping" : "the sandbox is gone");
-    while (set->asks)
-        close_ask(set->asks, NULL, &err);
+    for (struct sg_files_ask *a; (a = set->asks);) {
+        set->asks = a->next;
+        if (a->next)
+            a->next->link = &set->asks;
+        close_ask(a, NULL, &err);
+    }
     sg_watches_end(s);
     free(set);
     s->files_impl = NULL;

@@ -90,9 +90,11 @@ void sg_watches_end(struct sg_sandbox *s)
 {
     struct sg_files_set *set = sg_files_set(s);
     for (struct sg_watch_sub *w; (w = set->watches);) {
-        sg_watch_changed *changed = w->changed;
-        void *arg = w->arg;
-        free_watch(w);
-        changed(arg, NULL, 0);
+        set->watches = w->next;
+        if (w->next)
+            w->next->link = &set->watches;
+        sg_sandbox_work_end(s);
+        w->changed(w->arg, NULL, 0);
+        free(w);
     }
 }
