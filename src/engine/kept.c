@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "engine/cell.h"
 #include "engine/root.h"
 #include "sys/kfile.h"
 #include "sys/mnt.h"
@@ -109,6 +110,8 @@ int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_k
     };
     if (check_process(&k, err) < 0)
         return -1;
+    const long lock = sg_raw(SYS_pidfd_getfd, pidfd, SG_INIT_LOCK_FD, 0);
+    k.ids.lock_fd = lock < 0 ? -1 : (int)lock; /* born close-on-exec */
     *ret = k;
     (void)sg_take_fd(&pidfd);
     return 0;

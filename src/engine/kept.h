@@ -8,11 +8,12 @@
  *     sg_kept_finish(), once more after a moment while it answers SG_CONFLICT
  *     sg_kept_done()
  *
- * K1. It costs one descriptor: everything else is found by its slot (cgroups) and by its pid
- * (files) for as long as a question takes. K2. The slot's lock is held by pid 1 and gone with it.
- * What bears the slot's name is removed only with the lock in hand: somebody else may have taken
- * the slot meanwhile, and all that with it. K3. A process is only ever touched through the pidfd.
- */
+ * K1. It costs two descriptors: everything else is found by its slot (cgroups) and by its pid
+ *     (files) for as long as a question takes.
+ * K2. The slot's lock is held by pid 1, and by us beside it, so that nobody takes the slot before
+ *     what bears its name is removed: the next holder may have its cgroups elsewhere, and would not
+ *     find ours. Where pid 1 would not give the lock (rootless), it is taken once more at the end.
+ * K3. A process is only ever touched through the pidfd. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +28,7 @@ struct sg_kept {
     int pidfd; /* owned: readable when pid 1 is gone */
     int pid;
     uint64_t start_ticks;    /* when it was born, as the kernel counts: tells it from a later one */
-    struct sg_ids ids;       /* lock_fd: -1 until sg_kept_finish() */
+    struct sg_ids ids;       /* lock_fd: -1 where pid 1 alone has it */
     struct sg_limits limits; /* as set */
     struct sg_cgroup cgroup; /* no descriptors */
     bool is_rootless, is_child, may_be_frozen;

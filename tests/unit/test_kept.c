@@ -272,7 +272,7 @@ static void a_frozen_cell_can_be_ended_by_one_who_did_not_freeze_it(void **state
     end(&k, &m);
 }
 
-static void a_slot_that_somebody_else_took_is_left_alone(void **state)
+static void a_slot_is_ours_until_all_is_removed_and_left_alone_when_it_is_not(void **state)
 {
     (void)state;
     struct made m = make_elsewhere();
@@ -281,6 +281,8 @@ static void a_slot_that_somebody_else_took_is_left_alone(void **state)
     await(k.pidfd);
     struct sg_ids ids;
     struct sg_err err = { 0 };
+    assert_fails(sg_ids_claim_slot(true, m.note.slot, &ids, &err), err, SG_CONFLICT); /* K2 */
+    sg_ids_release(&k.ids); /* as where pid 1 would not give it */
     assert_ok(sg_ids_claim_slot(true, m.note.slot, &ids, &err), err);
     assert_ok(sg_kept_finish(&k, &err), err);
     assert_true(k.has_lost_slot);
@@ -300,7 +302,7 @@ int main(void)
         cmocka_unit_test(limits_change_while_it_runs_and_all_or_nothing),
         cmocka_unit_test(a_frozen_cell_answers_after_the_thaw),
         cmocka_unit_test(a_frozen_cell_can_be_ended_by_one_who_did_not_freeze_it),
-        cmocka_unit_test(a_slot_that_somebody_else_took_is_left_alone),
+        cmocka_unit_test(a_slot_is_ours_until_all_is_removed_and_left_alone_when_it_is_not),
     };
     if (geteuid() != 0)
         return skip_all("needs root");
