@@ -260,6 +260,33 @@ static void output_beyond_the_journal_is_cut_at_the_front(void **state)
     assert_int_equal(r->m->metrics.hits[SG_HIT_JOURNAL], 1);
 }
 
+static void a_full_disk_holds_up_the_program_and_loses_nothing(void **state)
+{
+    struct rig *r = *state;
+    sg_auto_free char *dir = sg_printf("%s/small", r->path);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(mount("none", dir, "tmpfs", 0, "size=256k"), 0);
+    sg_auto_fd fd = open(dir, O_DIRECTORY | O_CLOEXEC);
+    const int usual = r->m->o.journal_dir_fd;
+    r->m->o.journal_dir_fd = fd;
+    struct sg_sandbox *s = rig_create(r);
+    struct sg_exec *x = rig_shell(r, s, "head -c 2000000 /dev/zero | tr '\\0' x", NOTHING);
+    rig_until(r, x->total_bytes >= 200000);
+    const uint64_t end = sg_now_ns() + 300000000;
+    while (sg_now_ns() < end)
+        rig_turn(r);
+    assert_true(x->ending == SG_EXEC_RUNNING && x->total_bytes <= 256 * 1024);
+    assert_int_equal(mount("none", dir, "tmpfs", MS_REMOUNT, "size=16m"), 0);
+    rig_until(r, x->is_complete);
+    char *text = rig_output(r, x, false);
+    assert_int_equal(strspn(text, "x"), 2000000);
+    free(text);
+    rig_destroy(r, s);
+    r->m->o.journal_dir_fd = usual;
+    sg_drop_fd(&fd);
+    assert_int_equal(umount2(dir, MNT_DETACH), 0);
+}
+
 struct follower {
     struct sg_reader reader;
     unsigned wakes;
@@ -409,6 +436,7 @@ int main(void)
         T(memory_is_named_as_the_cause),
         T(children_that_keep_the_pipe_do_not_hold_up_the_end_and_live_on),
         T(output_beyond_the_journal_is_cut_at_the_front),
+        T(a_full_disk_holds_up_the_program_and_loses_nothing),
         T(readers_follow_at_their_own_pace),
         T(a_destroyed_sandbox_takes_its_execs_and_journals_along),
         T(a_sandbox_that_dies_loses_what_runs_and_keeps_what_was_printed),
