@@ -281,7 +281,8 @@ def test_claimed_cells_are_adopted_and_all_others_end(run_dir):
         assert second.ask("l_stats", sandbox=cell["sandbox"])["mem_limit_bytes"] == 80 * MIB
         again = second.ask("l_adopt", sandbox=cell["sandbox"])
         assert again["pid"] == cell["pid"]
-        assert again["template"] == TEMPLATE
+        assert (again["template"], again["missing"]) == (TEMPLATE, cell["missing"])
+        second.ask("l_limit", sandbox=cell["sandbox"], cpu_milli=500)
         again["init"].hello_init()
         assert run_inside(again["init"], "cat", "/tmp/note") == (0, "still here\n")
         second.ask("l_destroy", sandbox=cell["sandbox"])
