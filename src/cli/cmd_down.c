@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sandglass down`: ends the service and its sandboxes, and waits until they are gone. */
+/* `sandglass down`: ends the service, with its sandboxes or (--keep) without, and waits until that
+ * is done. */
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -32,7 +33,7 @@ int sg_cmd_down(struct sg_cli *cli)
         return report(cli, 0);
     if (pidfd < 0)
         return sg_cli_fail(cli, &err);
-    if (syscall(SYS_pidfd_send_signal, pidfd, SIGINT, NULL, 0) < 0) {
+    if (syscall(SYS_pidfd_send_signal, pidfd, cli->config.keep ? SIGTERM : SIGINT, NULL, 0) < 0) {
         (void)sg_fail_sys(&err, "tell process %d to end", (int)pid);
         return sg_cli_fail(cli, &err);
     }

@@ -38,7 +38,7 @@ const struct sg_command sg_commands[] = {
       .run = sg_cmd_up },
     { .name = "down", .tail = "[options]", .bit = SG_FOR_DOWN,
       .summary = "End the service and its sandboxes.",
-      .examples = { "down", "down --json" },
+      .examples = { "down", "down --keep" },
       .run = sg_cmd_down },
     { .name = "env", .tail = "[options]", .bit = SG_FOR_ENV,
       .summary = "Print the variables that clients read, for eval.",

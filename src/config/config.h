@@ -58,7 +58,7 @@ struct sg_config {
     uint64_t expires_ms, rate;
     uint64_t sandboxes, creates_per_second; /* orgs create */
     uint64_t interval_ms, limit;            /* top; audit list */
-    bool ids, detach, follow, all;          /* ps; exec, serve; logs, events; rm */
+    bool ids, detach, follow, all, keep;    /* ps; exec, serve; logs, events; rm; down */
     char *name;                             /* template import, keys create */
     bool force, names, sudo;                /* template build, import; list; import */
     char *config_file;                      /* --config; "" when not given */
