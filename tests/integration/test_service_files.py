@@ -50,6 +50,15 @@ def test_mode_and_user_of_a_new_file_are_the_ones_asked_for(box):
     assert box.exec("/tmp/f", user="root")["stdout"] == "ran\n"
 
 
+def test_a_file_that_is_replaced_keeps_its_mode_unless_asked(box):
+    mode = lambda: box.files("GET", "stat", {"path": "/workspace/f"}, expect=200)["mode"]
+    modes = []
+    for given in ({}, {"mode": "0750"}, {}, {"mode": "0600"}):
+        box.write("/workspace/f", b"x", **given)
+        modes.append(mode())
+    assert modes == ["0644", "0750", "0750", "0600"]
+
+
 def test_append_adds_at_the_end_and_makes_the_file(box):
     for piece in (b"one", b"", b"two"):
         reply = box.files("POST", "append", {"path": "/workspace/log"}, piece, expect=200)
@@ -364,7 +373,7 @@ def test_a_tree_is_copied_from_sandbox_to_sandbox(service, tenant, box):
     copy = {"path": "/workspace/src", "toSandbox": to.id, "toPath": "/workspace/dst"}
     box.files("POST", "copy", body=copy, expect=204)
     found = to.sh("cd /workspace/dst; find . -type f -o -type l | sort; cat d/f; readlink l")
-    assert found["stdout"].split() == ["d/f", "./l", "one", "d/f"], found
+    assert found["stdout"].split() == ["./d/f", "./l", "one", "d/f"], found
     box.files("POST", "copy", body={**copy, "path": "/workspace/src/d/f", "toPath": "/workspace/one"},
               expect=204)
     assert to.read("/workspace/one") == b"one\n"

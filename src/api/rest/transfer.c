@@ -175,12 +175,12 @@ static void append_opened(void *arg, struct sg_packet *p, const struct sg_err *e
     go_on(u);
 }
 
-static struct upload *prepare(struct sg_call *c, uint32_t *ret_mode, struct sg_err *err)
+/* `*inout_mode` stays as it is where the query names none. */
+static struct upload *prepare(struct sg_call *c, uint32_t *inout_mode, struct sg_err *err)
 {
     static const char *const known[] = { "path", "user", "mode", NULL };
     const char *mode = sg_call_query(c, "mode");
-    *ret_mode = MODE_FILE;
-    if (sg_call_query_only(c, known, err) < 0 || (mode && sg_rest_mode(mode, ret_mode, err) < 0))
+    if (sg_call_query_only(c, known, err) < 0 || (mode && sg_rest_mode(mode, inout_mode, err) < 0))
         return NULL;
     struct upload *u = sg_arena_alloc(&c->arena, sizeof *u);
     if (!u) {
@@ -195,7 +195,7 @@ static struct upload *prepare(struct sg_call *c, uint32_t *ret_mode, struct sg_e
 
 int sg_rest_file_put(struct sg_call *c, struct sg_err *err)
 {
-    uint32_t mode;
+    uint32_t mode = SG_FILE_MODE_KEPT;
     struct sg_sandbox *s = sg_rest_sandbox(c, err);
     const char *path = s ? sg_rest_path(c, err) : NULL;
     struct upload *u = path ? prepare(c, &mode, err) : NULL;
@@ -206,7 +206,7 @@ int sg_rest_file_put(struct sg_call *c, struct sg_err *err)
 
 int sg_rest_file_append(struct sg_call *c, struct sg_err *err)
 {
-    uint32_t mode;
+    uint32_t mode = MODE_FILE;
     struct sg_sandbox *s = sg_rest_sandbox(c, err);
     const char *path = s ? sg_rest_path(c, err) : NULL;
     struct upload *u = path ? prepare(c, &mode, err) : NULL;
