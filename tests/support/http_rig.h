@@ -262,7 +262,9 @@ static int rig_empty(struct sg_call *c, struct sg_err *err)
 static void rig_ws_message(struct sg_call *c, bool is_text, const void *p, size_t n)
 {
     rig.messages++;
-    if (n == 4 && memcmp(p, "quit", 4) == 0)
+    if (n == 4 && memcmp(p, "hush", 4) == 0) /* and does not want to hear what comes behind it */
+        sg_call_pause_body(c, true);
+    if (n == 4 && (memcmp(p, "quit", 4) == 0 || memcmp(p, "hush", 4) == 0))
         sg_ws_close(c, 4000, "as you wish");
     else
         (void)sg_ws_send(c, is_text, p, n);
@@ -291,6 +293,8 @@ static const struct sg_route rig_routes[] = {
     { M_GET, "/echo/{a}/{b}", SG_SCOPE_READ, 0, rig_echo, "" },
     { M_GET, "/echo/literal", SG_SCOPE_READ, 0, rig_literal, "" },
     { M_GET, "/open/{a}", 0, SG_ROUTE_OPEN, rig_echo, "" },
+    { M_GET, "/tree/literal/{a}/end", 0, SG_ROUTE_OPEN, rig_literal, "" },
+    { M_GET, "/tree/{a}/{b}/other", 0, SG_ROUTE_OPEN, rig_echo, "" },
     { M_GET, "/operator", 0, SG_ROUTE_OPERATOR, rig_literal, "" },
     { M_POST, "/body", 0, SG_ROUTE_OPEN, rig_body, "" },
     { M_POST, "/json", SG_SCOPE_EXEC, 0, rig_json, "" },

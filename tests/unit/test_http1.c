@@ -166,6 +166,16 @@ static void refuses_what_could_be_read_in_two_ways(void **state)
     }
 }
 
+static void a_folded_line_is_called_so(void **state)
+{
+    (void)state;
+    struct sg_http_head h;
+    struct sg_err err = { 0 };
+    static const char text[] = GET "X: a\r\n Content-Length: 5\r\n\r\n";
+    assert_fails(parse(&h, text, sizeof text - 1, &err), err, SG_INVALID);
+    assert_string_equal(err.msg, "a folded header line");
+}
+
 static void the_head_has_a_limit_and_fits_up_to_it(void **state)
 {
     (void)state;
@@ -411,6 +421,7 @@ int main(void)
         cmocka_unit_test(reads_a_request_head),
         cmocka_unit_test(accepts_the_forms_of_a_target),
         cmocka_unit_test(refuses_what_could_be_read_in_two_ways),
+        cmocka_unit_test(a_folded_line_is_called_so),
         cmocka_unit_test(the_head_has_a_limit_and_fits_up_to_it),
         cmocka_unit_test(the_target_and_the_fields_have_limits),
         cmocka_unit_test(reads_chunked_bodies),

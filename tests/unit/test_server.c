@@ -296,6 +296,29 @@ static void a_length_that_is_too_large_is_refused_before_a_byte_of_it(void **sta
     assert_int_equal(count_of(&in, "100 Continue"), 0);
 }
 
+static void a_refusal_is_not_taken_back_by_a_reset(void **state)
+{
+    (void)state;
+    sg_auto_fd fd = rig_connect();
+    sg_auto_buf out, in;
+    sg_buf_init(&out, MAX_TEXT);
+    sg_buf_init(&in, MAX_TEXT);
+    sg_buf_add_str(&out, "POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
+    memset(sg_buf_grow(&out, 400000), 'x', 400000);
+    out.n += 400000; /* much of it is not read yet when the answer is sent */
+    rig_send(fd, out.p, out.n);
+    ssize_t n = 1;
+    static char piece[65536];
+    for (uint64_t until = sg_now_ns() + HTTP_PATIENCE_MS * 1000000ull; n && sg_now_ns() < until;) {
+        rig_turn(1);
+        n = recv(fd, piece, sizeof piece, MSG_DONTWAIT);
+        assert_true(n >= 0 || errno == EAGAIN); /* no ECONNRESET */
+        sg_buf_add(&in, piece, n > 0 ? (size_t)n : 0);
+    }
+    assert_int_equal(n, 0);
+    assert_has(&in, "HTTP/1.1 401 Unauthorized\r\n");
+}
+
 /* ---- files ---- */
 
 static void get_file(size_t bytes)
@@ -484,6 +507,11 @@ static void more_connections_than_allowed_are_told_so(void **state)
     assert_true(rig_await_end(fd, &in));
     assert_has(&in, "HTTP/1.1 503 Service Unavailable\r\n");
     assert_int_equal(sg_server_stats(rig.server)->refused, 1);
+    rig_listen_unix(getuid()); /* the operator's door is another one */
+    sg_auto_fd local = rig_connect_unix();
+    sg_buf_clear(&in);
+    rig_say(local, "GET /operator HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(rig_await(local, &in, "literal"));
     (void)close(fds[0]);
     for (int i = 0; i < 3; i++)
         rig_turn(5);
@@ -586,6 +614,7 @@ int main(void)
         TEST(a_body_that_is_cut_off_makes_the_client_gone),
         TEST(a_large_body_is_gathered_and_one_that_is_too_large_refused),
         TEST(a_length_that_is_too_large_is_refused_before_a_byte_of_it),
+        TEST(a_refusal_is_not_taken_back_by_a_reset),
         TEST(files_arrive_whole),
         TEST(a_file_that_shrank_breaks_the_connection_and_nothing_else),
         TEST_HASTY(a_slow_head_is_answered_with_a_timeout),

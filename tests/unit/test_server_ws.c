@@ -114,6 +114,22 @@ static void a_client_that_does_not_answer_a_close_is_left(void **state)
     assert_int_equal(rig.closed, 1);
 }
 
+static void the_answer_to_a_close_is_read_though_nothing_else_is(void **state)
+{
+    (void)state;
+    sg_auto_buf in, out;
+    sg_buf_init(&in, MAX_TEXT);
+    sg_buf_init(&out, 1000);
+    sg_auto_fd fd = greet(&in);
+    uint64_t began = sg_now_ns();
+    add_frame(&out, SG_WS_OP_TEXT, true, "hush", 4);
+    add_frame(&out, SG_WS_OP_CLOSE, true, "\x0f\xa0", 2);
+    rig_send(fd, out.p, out.n);
+    assert_true(rig_await_end(fd, &in));
+    assert_true(sg_now_ns() - began < 1500 * 1000000ull); /* not by the deadline */
+    assert_int_equal(rig.closed, 1);
+}
+
 static void a_client_that_does_not_read_is_not_heard_for_ever(void **state)
 {
     (void)state;
@@ -162,6 +178,7 @@ int main(void)
         TEST(a_message_that_is_too_big_ends_the_conversation),
         TEST(the_handler_hears_once_when_the_client_vanishes),
         TEST(a_client_that_does_not_answer_a_close_is_left),
+        TEST(the_answer_to_a_close_is_read_though_nothing_else_is),
         TEST(a_client_that_does_not_read_is_not_heard_for_ever),
         TEST(draining_says_goodbye),
     };
