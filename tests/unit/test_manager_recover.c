@@ -227,6 +227,35 @@ static void a_row_that_makes_no_sense_does_not_stop_the_service(void **state)
     assert_int_equal(rig_row(r, NULL).count, 1);
 }
 
+/* What it did of what it was asked is not known, so the rows say what was under way. */
+static void no_row_changes_once_the_launcher_is_gone(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *running = rig_create(r, NULL), *pausing = rig_create(r, NULL);
+    struct sg_id kept = running->id, frozen = pausing->id;
+    struct sg_create c = { .timeout_ms = 0 };
+    struct told t = { 0 };
+    struct sg_err err;
+
+    assert_ok(sg_io_want(r->loop, &r->launcher, 0, &err), err); /* it hears nothing any more */
+    assert_ok(sg_manager_create(r->m, &r->who, &c, tell, &t, &err), err);
+    struct sg_id made = r->m->newest->id;
+    assert_ok(sg_manager_pause(pausing, &r->who, tell, &t, &err), err);
+    rig_run_ms(r, 20);
+    sg_io_drop(r->loop, &r->launcher);
+    rig_run_ms(r, 20);
+    assert_string_equal(rig_row(r, made.s).state, "creating");
+    assert_string_equal(rig_row(r, frozen.s).state, "pausing");
+    rig_stop_manager(r);
+    assert_int_equal(t.calls, 2);
+    assert_int_equal(t.well, 0);
+    rig_start_manager(r);
+    assert_null(find(r, &made));
+    assert_int_equal(find(r, &kept)->state, SBX_RUNNING);
+    assert_int_equal(find(r, &frozen)->state, SBX_PAUSED);
+    assert_int_equal(r->cell_count, 2);
+}
+
 static void an_expired_lifetime_is_noticed_at_the_start(void **state)
 {
     struct rig *r = *state;
@@ -414,6 +443,7 @@ int main(void)
         BARE_TEST(a_row_without_a_cell_gets_a_fresh_one_where_asked),
         BARE_TEST(a_cell_without_a_row_is_destroyed),
         BARE_TEST(a_row_that_makes_no_sense_does_not_stop_the_service),
+        RIG_TEST(no_row_changes_once_the_launcher_is_gone),
         RIG_TEST(an_expired_lifetime_is_noticed_at_the_start),
         RIG_TEST(the_order_of_the_list_survives),
         RIG_TEST(the_report_reads_zero_when_all_is_well_and_says_what_was_put_right),

@@ -257,6 +257,29 @@ static void what_is_anothers_answers_exactly_as_what_is_not(void **state)
     assert_int_equal(r->cell_count, 1);
 }
 
+static void anothers_sandbox_is_no_place_in_a_list(void **state)
+{
+    struct rig *r = *state;
+    struct tenant a = make_tenant(r, "a", NULL), b = make_tenant(r, "b", NULL);
+    struct sg_who in_a = as(r, &a), in_b = as(r, &b);
+    struct sg_create c = { .timeout_ms = 0 };
+    struct told older = { 0 }, newer = { 0 };
+    struct sg_list_query q = { .limit = 4, .after = newer.id };
+    struct sg_sandbox *page[4];
+    struct sg_err err;
+    bool more;
+
+    assert_ok(sg_manager_create(r->m, &in_b, &c, tell, &older, &err), err);
+    rig_until(r, older.well);
+    assert_ok(sg_manager_create(r->m, &in_a, &c, tell, &newer, &err), err);
+    rig_until(r, newer.well);
+    assert_int_equal(sg_manager_list(r->m, &in_b, &q, page, &more), 0);
+    assert_int_equal(sg_manager_list(r->m, &r->who, &q, page, &more), 1);
+    (void)rig_do(r, sg_manager_destroy, newer.s);
+    assert_int_equal(sg_manager_list(r->m, &in_b, &q, page, &more), 0);
+    assert_int_equal(sg_manager_list(r->m, &r->who, &q, page, &more), 1);
+}
+
 static void an_organisation_with_sandboxes_stays_and_one_without_goes_with_its_keys(void **state)
 {
     struct rig *r = *state;
@@ -491,6 +514,7 @@ int main(void)
         RIG_TEST(nobody_gives_what_they_do_not_have),
         RIG_TEST(a_key_uses_the_templates_it_names),
         RIG_TEST(what_is_anothers_answers_exactly_as_what_is_not),
+        RIG_TEST(anothers_sandbox_is_no_place_in_a_list),
         RIG_TEST(an_organisation_with_sandboxes_stays_and_one_without_goes_with_its_keys),
         RIG_TEST(a_thousand_parallel_creates_pass_no_quota),
         RIG_TEST(a_quota_is_given_back_exactly_once),
