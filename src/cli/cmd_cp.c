@@ -303,11 +303,11 @@ static int copy_between(struct job *j, const struct side *from, const struct sid
     struct sg_json json;
     enum kind kind;
     uint64_t mode;
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_buf_init(&body, SG_API_MAX_PATH);
     if (remote_kind(j, to, &kind, &mode, err) < 0)
         return -1;
     sg_auto_free char *path = target_of(to->path, kind == DIRECTORY, from->path);
-    sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_buf_init(&body, SG_API_MAX_PATH);
     sg_api_path(&target, "sandboxes", from->sandbox, "files", "copy", NULL);
     sg_json_init(&json, &body);
     sg_json_open(&json, '{');

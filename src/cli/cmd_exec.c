@@ -172,13 +172,13 @@ static void pass_on(void *arg, int fd)
     sg_auto_api api;
     sg_auto_buf target, body;
     struct sg_err ignored;
-    if (read(fd, &info, sizeof info) != sizeof info)
-        return;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, 64);
+    sg_api_open(&api, j->cli);
+    if (read(fd, &info, sizeof info) != sizeof info)
+        return;
     sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "signal", NULL);
     sg_buf_addf(&body, "{\"signal\":\"%s\"}", info.ssi_signo == SIGINT ? "INT" : "TERM");
-    sg_api_open(&api, j->cli);
     (void)sg_api_call(&api, "POST", sg_buf_cstr(&target), &body, NULL, &ignored);
 }
 

@@ -13,10 +13,10 @@ static int detach(struct sg_cli *cli)
     struct sg_err err;
     sg_auto_buf out;
     pid_t pid;
+    sg_buf_init(&out, 128);
     sg_auto_fd pidfd = sg_supervise_detached(cli, &pid, &err);
     if (pidfd < 0)
         return sg_cli_fail(cli, &err);
-    sg_buf_init(&out, 128);
     sg_buf_addf(&out, cli->config.json ? "{\"pid\":%d}\n" : "pid %d\n", (int)pid);
     return sg_cli_print(&out);
 }

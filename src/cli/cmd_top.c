@@ -138,12 +138,12 @@ static int redraw(const struct sg_buf *text, const struct look *l, struct sg_err
     sg_buf_init(&out, 2 * SG_API_MAX_REPLY);
     uint32_t rows, cols;
     sg_term_size(STDOUT_FILENO, &rows, &cols);
-    sg_buf_addf(&out, "\033[H%u sandboxes (q ends)\033[K\n", l->count);
+    sg_buf_addf(&out, "\033[H%u sandboxes (q ends)\033[K\r\n", l->count);
     const char *p = (const char *)text->p, *end = p + text->n;
     for (uint32_t row = 2; row < rows && p < end; row++) {
         const char *eol = memchr(p, '\n', (size_t)(end - p));
         const size_t n = (size_t)(eol - p);
-        sg_buf_addf(&out, "%.*s\033[K\n", (int)(n < cols ? n : cols), p);
+        sg_buf_addf(&out, "%.*s\033[K\r\n", (int)(n < cols ? n : cols), p);
         p = eol + 1;
     }
     sg_buf_add_str(&out, "\033[J");
