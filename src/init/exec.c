@@ -161,8 +161,10 @@ int sg_handle_close_stdin(struct sg_init *in, struct sg_call *c, struct sg_err *
     struct sg_exec *e = demand_exec(in, c->m->close_stdin.pid, err);
     if (!e)
         return -1;
+    /* With the end that we kept, and the host's own, the pipe ends behind what is still in it. */
+    bool was_kept = e->near_fds[0] >= 0;
     sg_drop_fd(&e->near_fds[0]);
-    if (e->pty) /* a pipe's other writing end is the host's: closing that is all there is to do */
+    if (e->pty && !was_kept)
         sg_pty_end_input(in, e->pty);
     return 0;
 }

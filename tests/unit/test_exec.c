@@ -158,6 +158,31 @@ static void a_terminal_has_a_size_and_takes_all_input_before_its_end(void **stat
     assert_int_equal(x->code, 0);
 }
 
+static void a_terminal_s_input_is_all_read_though_it_was_closed_at_once(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r);
+    struct sg_exec *x = rig_shell(r, s, "stty -echo; echo up; sleep 1; wc -c",
+                                  (struct sg_exec_spec) { .has_tty = true });
+    rig_until(r, x->total_bytes);
+    char lines[1000];
+    memset(lines, 'x', sizeof lines);
+    for (unsigned k = 49; k < sizeof lines; k += 50)
+        lines[k] = '\n';
+    size_t put = 0;
+    for (unsigned quiet = 0; quiet < 5; rig_turn(r)) { /* until terminal and pipe are full */
+        ssize_t n = sg_exec_write(x, lines, sizeof lines, &r->err);
+        assert_true(n == 0 || n == sizeof lines);
+        put += (size_t)n;
+        quiet = n ? 0 : quiet + 1;
+    }
+    assert_true(put > 16000);
+    assert_ok(sg_exec_close_stdin(x, &r->err), r->err);
+    rig_until(r, x->is_complete);
+    sg_auto_free char *wanted = sg_printf("up\r\n%zu\r\n", put);
+    rig_expect(r, x, wanted);
+}
+
 /* ---- ends ---- */
 
 static void a_signal_is_an_end_of_its_own(void **state)
@@ -429,6 +454,7 @@ int main(void)
         T(input_waits_for_room_and_ends),
         T(who_has_no_input_reads_an_end),
         T(a_terminal_has_a_size_and_takes_all_input_before_its_end),
+        T(a_terminal_s_input_is_all_read_though_it_was_closed_at_once),
         T(a_signal_is_an_end_of_its_own),
         T(a_kill_ends_the_whole_tree),
         T(who_does_not_hear_term_is_killed_two_seconds_later),
