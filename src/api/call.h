@@ -53,7 +53,9 @@ struct sg_call {
     /* Set by a handler that streams; NULL otherwise. */
     void (*on_body)(struct sg_call *c, const void *p, size_t n, bool is_last);
     void (*on_drain)(struct sg_call *c); /* output is below the mark again */
-    void (*on_gone)(struct sg_call *c);  /* once; the handler then ends the call */
+    /* Once, when the connection broke or the client closed its sending side; the handler then ends
+     * the call. Without it only a broken connection sets is_gone: the client may still read. */
+    void (*on_gone)(struct sg_call *c);
 };
 
 /* ---- the request ---- */
@@ -71,7 +73,8 @@ int sg_call_query_only(struct sg_call *c, const char *const *known, struct sg_er
 /* The body as JSON; an empty body is an empty object. */
 int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *err);
 
-/* Streaming bodies (routes with SG_ROUTE_STREAM): nothing is delivered while paused. */
+/* Streaming bodies (routes with SG_ROUTE_STREAM), and messages of a WebSocket: nothing is delivered
+ * while paused. The last piece comes always, perhaps empty. */
 void sg_call_pause_body(struct sg_call *c, bool is_paused);
 
 /* ---- the reply ---- */
@@ -96,7 +99,7 @@ void sg_reply_end(struct sg_call *c);
 /* A stream that cannot go on: the connection is closed without the end mark. */
 void sg_reply_abort(struct sg_call *c);
 
-/* A buffer in the arena's spirit for JSON replies: starts empty, bounded. */
+/* A writer into `out`, which is made empty and bounded here and is the caller's (sg_auto_buf). */
 struct sg_json sg_call_json_out(struct sg_call *c, struct sg_buf *out);
 
 /* ---- WebSocket: ends the call as HTTP; the call lives on until `closed` was called ---- */

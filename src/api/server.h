@@ -7,7 +7,7 @@
 
 struct sg_server;
 
-struct sg_server_options {
+struct sg_server_options { /* 0: a default */
     const char *tls_cert,
         *tls_key; /* PEM texts; NULL: plain only. First byte of a connection tells */
     uint64_t head_ms, body_ms,
@@ -25,6 +25,7 @@ int sg_server_listen(struct sg_server *s, int fd, bool is_local, uint32_t operat
                      struct sg_err *err);
 /* No new connections; `done` when the last call has ended or `patience_ms` is over. */
 void sg_server_drain(struct sg_server *s, uint64_t patience_ms, void (*done)(void *arg), void *arg);
+/* Calls that have not ended are told that their clients are gone, and end here. */
 void sg_server_free(struct sg_server *s);
 
 struct sg_server_stats {
