@@ -13,100 +13,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include "base/auto.h"
+#include "meter/audit_hash.h"
 #include "store/store.h"
 #include "base/banned.h"
 
-enum { HASH_BYTES = 32, HELD_MAX = 4096 };
-
-static const char no_hash[2 * HASH_BYTES + 1] =
-    "0000000000000000000000000000000000000000000000000000000000000000";
-
-struct hasher {
-    EVP_MD *md; /* owned: looked up once, which is most of the work */
-    EVP_MD_CTX *ctx;
-};
+enum { HELD_MAX = 4096 };
 
 struct record {
     struct sg_audit *audit;
     struct record *next;
     struct sg_audit_row row; /* points to the texts below */
-    char prev[2 * HASH_BYTES + 1], hash[2 * HASH_BYTES + 1];
+    char prev[SG_AUDIT_HEX], hash[SG_AUDIT_HEX];
     char texts[];
 };
 
 struct sg_audit {
     struct sg_store *store; /* borrows */
-    struct hasher hasher;
+    struct sg_audit_hasher hasher;
     int64_t seq; /* of the last record */
-    char head[2 * HASH_BYTES + 1];
+    char head[SG_AUDIT_HEX];
     struct record *failed, **failed_end;
     unsigned failed_count, open; /* open: with the store, or failed */
     bool is_freed;               /* the last record takes it along */
 };
 
-/* ---- hashing ---- */
-
-static int hasher_init(struct hasher *h, struct sg_err *err)
-{
-    *h = (struct hasher) { EVP_MD_fetch(NULL, "SHA256", NULL), EVP_MD_CTX_new() };
-    return h->md && h->ctx ? 0 : sg_fail(err, SG_UNSUPPORTED, "libcrypto offers no SHA-256");
-}
-
-static void hasher_done(struct hasher *h)
-{
-    EVP_MD_CTX_free(h->ctx);
-    EVP_MD_free(h->md);
-}
-
-static int hash_number(EVP_MD_CTX *ctx, uint64_t v)
-{
-    uint8_t le[8];
-    for (unsigned i = 0; i < sizeof le; i++)
-        le[i] = (uint8_t)(v >> (8 * i));
-    return EVP_DigestUpdate(ctx, le, sizeof le);
-}
-
-/* With its length first, or "ab" + "c" would be "a" + "bc". */
-static int hash_text(EVP_MD_CTX *ctx, const char *s)
-{
-    const size_t n = s ? strlen(s) : 0;
-    return hash_number(ctx, n) && EVP_DigestUpdate(ctx, s ? s : "", n);
-}
-
-static void to_hex(const uint8_t *p, char *ret)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (unsigned i = 0; i < HASH_BYTES; i++) {
-        *ret++ = digits[p[i] >> 4];
-        *ret++ = digits[p[i] & 15];
-    }
-    *ret = '\0';
-}
-
-/* Over everything but the hash itself. `ret` has room for 64 digits. */
-static int hash_row(const struct hasher *h, const struct sg_audit_row *r, char *ret)
-{
-    const char *const texts[] = { r->prev,    r->org,    r->actor,  r->action,
-                                  r->sandbox, r->detail, r->request };
-    uint8_t sum[EVP_MAX_MD_SIZE];
-    int is_fine = EVP_DigestInit_ex(h->ctx, h->md, NULL) && hash_number(h->ctx, (uint64_t)r->seq) &&
-                  hash_number(h->ctx, (uint64_t)r->at_ms);
-    for (size_t i = 0; i < SG_COUNT(texts) && is_fine; i++)
-        is_fine = hash_text(h->ctx, texts[i]);
-    if (!is_fine || !EVP_DigestFinal_ex(h->ctx, sum, NULL))
-        return -1;
-    to_hex(sum, ret);
-    return 0;
-}
-
-/* ---- adding ---- */
-
 static void destroy(struct sg_audit *a)
 {
-    hasher_done(&a->hasher);
+    sg_audit_hasher_done(&a->hasher);
     free(a);
 }
 
@@ -179,8 +113,9 @@ void sg_audit_add(struct sg_audit *a, const struct sg_audit_entry *e, int64_t no
 {
     offer_again(a);
     struct record *r = make_record(a, e, now_ms);
-    if (hash_row(&a->hasher, &r->row, r->hash) < 0)
-        memcpy(r->hash, no_hash, sizeof no_hash); /* no memory: a record that does not verify */
+    if (sg_audit_hash(&a->hasher, &r->row, r->hash) < 0)
+        memcpy(r->hash, sg_audit_no_hash,
+               SG_AUDIT_HEX); /* no memory: a record that does not verify */
     a->seq++;
     memcpy(a->head, r->hash, sizeof a->head);
     a->open++;
@@ -193,13 +128,13 @@ struct sg_audit *sg_audit_new(struct sg_store *s, struct sg_err *err)
     if (sg_store_last(s, &last, err) < 0)
         return NULL;
     struct sg_audit *a = sg_new(struct sg_audit);
-    if (hasher_init(&a->hasher, err) < 0) {
+    if (sg_audit_hasher_init(&a->hasher, err) < 0) {
         destroy(a);
         return NULL;
     }
     a->store = s;
     a->seq = last.audit_seq;
-    (void)snprintf(a->head, sizeof a->head, "%s", a->seq ? last.audit_hash : no_hash);
+    (void)snprintf(a->head, sizeof a->head, "%s", a->seq ? last.audit_hash : sg_audit_no_hash);
     a->failed_end = &a->failed;
     return a;
 }
@@ -212,43 +147,4 @@ void sg_audit_free(struct sg_audit *a)
     a->is_freed = true;
     if (a->open == 0)
         destroy(a);
-}
-
-/* ---- checking ---- */
-
-struct check {
-    struct hasher hasher;
-    struct sg_audit_verdict verdict;
-    int64_t seq;
-};
-
-static bool check_row(void *arg, const struct sg_audit_row *r)
-{
-    struct check *c = arg;
-    char hash[2 * HASH_BYTES + 1];
-    const char *prev = r->prev ? r->prev : "", *said = r->hash ? r->hash : "";
-    c->verdict.records++;
-    const bool fits = r->seq == c->seq + 1 && strcmp(prev, c->verdict.head) == 0 &&
-                      hash_row(&c->hasher, r, hash) == 0 && strcmp(said, hash) == 0;
-    if (!fits && !c->verdict.broken_at)
-        c->verdict.broken_at = r->seq > 0 ? r->seq : 1; /* the chain begins with 1 */
-    c->seq = r->seq;
-    (void)snprintf(c->verdict.head, sizeof c->verdict.head, "%s", said);
-    return true;
-}
-
-int sg_audit_verify(struct sg_store *s, struct sg_audit_verdict *ret, struct sg_err *err)
-{
-    struct check c = { 0 };
-    memcpy(c.verdict.head, no_hash, sizeof no_hash);
-    if (hasher_init(&c.hasher, err) < 0) {
-        hasher_done(&c.hasher);
-        return -1;
-    }
-    int got = sg_store_each_audit(s, INT64_MIN, check_row, &c, err);
-    hasher_done(&c.hasher);
-    if (got < 0)
-        return sg_wrap(err, "verify the audit record");
-    *ret = c.verdict;
-    return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 
+struct sg_loop;
 struct sg_store;
 struct sg_audit;
 
@@ -33,3 +34,10 @@ struct sg_audit_verdict {
  * compares.
  */
 int sg_audit_verify(struct sg_store *s, struct sg_audit_verdict *ret, struct sg_err *err);
+
+/* The same on the loop, in slices. `cb` comes once, never before the call returns; `v` NULL: why
+ * not is in `err`. The store outlives it. */
+typedef void sg_audit_verify_cb(void *arg, const struct sg_audit_verdict *v,
+                                const struct sg_err *err);
+int sg_audit_verify_slowly(struct sg_loop *l, struct sg_store *s, sg_audit_verify_cb *cb, void *arg,
+                           struct sg_err *err);

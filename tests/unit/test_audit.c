@@ -73,11 +73,24 @@ static void add(struct rig *r, unsigned count)
     }
 }
 
+static void take_verdict(void *arg, const struct sg_audit_verdict *v, const struct sg_err *err)
+{
+    assert_null(err);
+    *(struct sg_audit_verdict *)arg = *v;
+}
+
+/* Both ways, which agree. */
 static struct sg_audit_verdict verify(struct rig *r)
 {
     struct sg_err err = { 0 };
-    struct sg_audit_verdict v;
+    struct sg_audit_verdict v, slowly = { .records = UINT64_MAX };
     assert_ok(sg_audit_verify(r->store, &v, &err), err);
+    assert_ok(sg_audit_verify_slowly(r->loop, r->store, take_verdict, &slowly, &err), err);
+    while (slowly.records == UINT64_MAX)
+        assert_ok(sg_loop_turn(r->loop, 1000, &err), err);
+    assert_int_equal(v.records, slowly.records);
+    assert_int_equal(v.broken_at, slowly.broken_at);
+    assert_string_equal(v.head, slowly.head);
     return v;
 }
 
@@ -127,6 +140,21 @@ static void the_hash_is_what_the_header_says(void **state)
     assert_int_equal(fread(wanted, 1, 64, f), 64);
     assert_int_equal(pclose(f), 0);
     assert_string_equal(verify(r).head, wanted);
+}
+
+static void a_long_record_is_checked_in_slices_that_fit_together(void **state)
+{
+    struct rig *r = *state;
+    add(r, 1750); /* neither a whole number of slices nor less than one */
+    close_rig(r);
+    open_rig(r);
+    struct sg_audit_verdict v = verify(r);
+    assert_int_equal(v.records, 1750);
+    assert_int_equal(v.broken_at, 0);
+    add(r, 250);
+    close_rig(r);
+    open_rig(r);
+    assert_int_equal(verify(r).records, 2000); /* slices end where the record ends */
 }
 
 /* What somebody with the database in hands may do, and where it shows. */
@@ -264,6 +292,7 @@ int main(void)
         ROW(an_empty_record_is_whole),
         ROW(the_chain_goes_on_after_a_restart),
         ROW(the_hash_is_what_the_header_says),
+        ROW(a_long_record_is_checked_in_slices_that_fit_together),
         ROW(change_removal_and_insertion_are_found),
         ROW(a_cut_end_shows_in_the_head),
         ROW(the_store_itself_changes_no_record),
