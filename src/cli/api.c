@@ -81,7 +81,7 @@ void sg_api_done(struct sg_api *a)
 
 /* ---- paths ---- */
 
-void sg_api_path(struct sg_buf *out, const char *segment, ...)
+void sg_api_path_(struct sg_buf *out, const char *segment, ...)
 {
     va_list rest;
     va_start(rest, segment);
@@ -126,9 +126,8 @@ static int fail_as_told(struct sg_api *a, struct sg_err *err)
 {
     const struct sg_jval *v = NULL;
     const int status = a->http.head.status;
-    struct sg_err ignored;
     struct sg_str text = { (const char *)a->reply.p, a->reply.n };
-    if (sg_json_parse(text, &a->arena, &v, &ignored) < 0)
+    if (sg_json_parse(text, &a->arena, &v, NULL) < 0)
         return sg_fail(err, kind_of("", status), "%s answered with status %d", a->http.url, status);
     const struct sg_jval *e = sg_json_get(v, "error");
     const char *hint = sg_api_text(e, "hint");

@@ -22,8 +22,9 @@ void sg_api_open(struct sg_api *a, const struct sg_cli *cli);
 void sg_api_open_at(struct sg_api *a, const char *url, const char *key);
 void sg_api_done(struct sg_api *a);
 
-/* "/v1/sandboxes/<id>/execs": segments up to a NULL, encoded; then queries. */
-void sg_api_path(struct sg_buf *out, const char *segment, ...) __attribute__((sentinel));
+/* "/v1/sandboxes/<id>/execs": segments, encoded, up to one that is NULL; then queries. */
+#define sg_api_path(out, ...) sg_api_path_(out, __VA_ARGS__, (const char *)0)
+void sg_api_path_(struct sg_buf *out, const char *segment, ...) __attribute__((sentinel));
 void sg_api_query(struct sg_buf *out, const char *name, const char *value);
 
 /* `body` NULL: none. `ret` NULL: the tree is of no interest; *ret is NULL when there is none. */

@@ -87,7 +87,7 @@ int sg_cmd_audit_list(struct sg_cli *cli)
     if (read_pages(&api, &r, &err) < 0)
         return sg_cli_fail(cli, &err);
     sg_auto_table t;
-    sg_table_init(&t, "SEQ", "AT", "ACTOR", "ACTION", "SANDBOX", "DETAIL", NULL);
+    sg_table_init(&t, "SEQ", "AT", "ACTOR", "ACTION", "SANDBOX", "DETAIL");
     const char *comma = "";
     const size_t n = r.seen < cap ? (size_t)r.seen : cap;
     if (cli->config.json)

@@ -70,7 +70,7 @@ static void file_target(struct sg_buf *out, const struct side *s, const char *ta
                         const char *path)
 {
     sg_buf_init(out, SG_API_MAX_PATH);
-    sg_api_path(out, "sandboxes", s->sandbox, "files", tail, NULL);
+    sg_api_path(out, "sandboxes", s->sandbox, "files", tail);
     sg_api_query(out, "path", path);
 }
 
@@ -86,10 +86,10 @@ static int remote_kind(struct job *j, const struct side *s, enum kind *ret, uint
     if (sg_api_call(&j->api, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
         return err->kind == SG_NOT_FOUND ? 0 : -1;
     *ret = strcmp(sg_api_text(v, "type"), "directory") == 0 ? DIRECTORY : FILE_THERE;
-    *ret_mode = 0644;
-    unsigned mode;
-    if (sscanf(sg_api_text(v, "mode"), "%4o", &mode) == 1)
-        *ret_mode = mode & 0777;
+    uint64_t mode = 0;
+    for (const char *p = sg_api_text(v, "mode"); *p >= '0' && *p <= '7'; p++)
+        mode = mode << 3 | (uint64_t)(*p - '0');
+    *ret_mode = mode & 0777;
     return 0;
 }
 
@@ -118,7 +118,7 @@ static int make_remote_dir(struct job *j, const struct side *to, const char *pat
     struct sg_json json;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", to->sandbox, "files", "mkdir", NULL);
+    sg_api_path(&target, "sandboxes", to->sandbox, "files", "mkdir");
     sg_json_init(&json, &body);
     sg_json_open(&json, '{');
     sg_json_key(&json, "path");
@@ -308,7 +308,7 @@ static int copy_between(struct job *j, const struct side *from, const struct sid
     if (remote_kind(j, to, &kind, &mode, err) < 0)
         return -1;
     sg_auto_free char *path = target_of(to->path, kind == DIRECTORY, from->path);
-    sg_api_path(&target, "sandboxes", from->sandbox, "files", "copy", NULL);
+    sg_api_path(&target, "sandboxes", from->sandbox, "files", "copy");
     sg_json_init(&json, &body);
     sg_json_open(&json, '{');
     sg_json_key(&json, "path");

@@ -37,7 +37,7 @@ static int for_each(struct sg_cli *cli, const struct verb *v)
         const struct sg_jval *sandbox;
         sg_auto_buf target;
         sg_buf_init(&target, SG_API_MAX_PATH);
-        sg_api_path(&target, "sandboxes", cli->args[i], *v->tail ? v->tail : NULL, NULL);
+        sg_api_path(&target, "sandboxes", cli->args[i], *v->tail ? v->tail : NULL);
         if (sg_api_call(&api, v->method, sg_buf_cstr(&target), NULL, &sandbox, &err) < 0) {
             (void)sg_wrap(&err, "%s", sg_quote(cli->args[i]).s);
             continue;

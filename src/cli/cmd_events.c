@@ -18,7 +18,7 @@ enum { QUIET_MS = 300 };
 static int show(struct sg_api *a, const struct sg_cli *cli, struct sg_str data, struct sg_err *err)
 {
     sg_auto_buf out;
-    sg_buf_init(&out, 2 * SG_LINES_MAX);
+    sg_buf_init(&out, 2ul * SG_LINES_MAX);
     if (cli->config.json) {
         sg_buf_add(&out, data.p, data.n);
         sg_buf_add_str(&out, "\n");
@@ -78,7 +78,7 @@ int sg_cmd_events(struct sg_cli *cli)
     sg_auto_buf target;
     struct sg_err err;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "events", NULL);
+    sg_api_path(&target, "events");
     if (cli->arg_count)
         sg_api_query(&target, "sandbox", cli->args[0]);
     if (!cli->config.follow)

@@ -115,7 +115,7 @@ static int fail_start(struct sg_api *a, const struct job *j, const struct sg_err
     sg_auto_buf target;
     struct sg_err ignored;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", j->sandbox, NULL);
+    sg_api_path(&target, "sandboxes", j->sandbox);
     if (is_missing && sg_api_call(a, "GET", sg_buf_cstr(&target), NULL, NULL, &ignored) == 0)
         return SG_EXIT_NOT_FOUND;
     if (is_denied && strstr(err->msg, strerror(EACCES)))
@@ -145,7 +145,7 @@ static pid_t start_input(const struct job *j, struct sg_err *err)
     sg_auto_buf target;
     struct sg_err ignored;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "stdin", NULL);
+    sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "stdin");
     sg_api_query(&target, "close", "1");
     sg_api_open(&api, j->cli);
     (void)sg_http_send_fd(&api.http, "POST", sg_buf_cstr(&target), STDIN_FILENO, UINT64_MAX,
@@ -177,7 +177,7 @@ static void pass_on(void *arg, int fd)
     sg_api_open(&api, j->cli);
     if (read(fd, &info, sizeof info) != sizeof info)
         return;
-    sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "signal", NULL);
+    sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "signal");
     sg_buf_addf(&body, "{\"signal\":\"%s\"}", info.ssi_signo == SIGINT ? "INT" : "TERM");
     (void)sg_api_call(&api, "POST", sg_buf_cstr(&target), &body, NULL, &ignored);
 }
@@ -202,7 +202,7 @@ static int start(struct sg_api *a, struct job *j, char *const *argv, enum how ho
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, MAX_BODY);
     write_body(&body, j->cli, argv, how);
-    sg_api_path(&target, "sandboxes", j->sandbox, "exec", NULL);
+    sg_api_path(&target, "sandboxes", j->sandbox, "exec");
     if (sg_api_call(a, "POST", sg_buf_cstr(&target), &body, &v, err) < 0)
         return -1;
     (void)snprintf(j->exec, sizeof j->exec, "%s", sg_api_text(v, "id"));
@@ -213,7 +213,7 @@ static int follow(struct sg_api *a, struct job *j, struct sg_output *o, struct s
 {
     sg_auto_buf target;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "output", NULL);
+    sg_api_path(&target, "sandboxes", j->sandbox, "execs", j->exec, "output");
     sg_api_query(&target, "follow", "1");
     if (sg_http_send(&a->http, "GET", sg_buf_cstr(&target), NULL, NULL, err) < 0 ||
         sg_http_receive(&a->http, err) < 0 || sg_api_check(a, err) < 0)

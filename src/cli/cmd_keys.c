@@ -33,7 +33,7 @@ int sg_cmd_keys_list(struct sg_cli *cli)
     if (cli->config.json)
         return sg_api_print(&api.reply);
     sg_auto_table t;
-    sg_table_init(&t, "ID", "NAME", "BEGINS", "SCOPES", "TEMPLATES", "AGE", "STATE", NULL);
+    sg_table_init(&t, "ID", "NAME", "BEGINS", "SCOPES", "TEMPLATES", "AGE", "STATE");
     const struct sg_jval *list = sg_json_get(v, "keys");
     for (const struct sg_jval *k = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; k;
          k = k->next) {
@@ -126,7 +126,7 @@ int sg_cmd_keys_revoke(struct sg_cli *cli)
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&json, 4096);
     sg_buf_init(&text, 4096);
-    sg_api_path(&target, "keys", cli->args[0], NULL);
+    sg_api_path(&target, "keys", cli->args[0]);
     sg_api_open(&api, cli);
     if (sg_api_call(&api, "DELETE", sg_buf_cstr(&target), NULL, NULL, &err) < 0)
         return sg_cli_fail(cli, &err);

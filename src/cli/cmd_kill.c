@@ -20,7 +20,7 @@ static int kill_one(struct sg_api *a, const struct sg_cli *cli, const char *exec
     struct sg_json j;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, 4096);
-    sg_api_path(&target, "sandboxes", cli->args[0], "execs", exec, is_kill ? NULL : "signal", NULL);
+    sg_api_path(&target, "sandboxes", cli->args[0], "execs", exec, is_kill ? NULL : "signal");
     sg_json_init(&j, &body);
     sg_json_open(&j, '{');
     sg_json_key(&j, "signal");
@@ -37,7 +37,7 @@ static int find_running(struct sg_api *a, const char *sandbox, struct sg_buf *id
     const struct sg_jval *v;
     sg_auto_buf target;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", sandbox, "execs", NULL);
+    sg_api_path(&target, "sandboxes", sandbox, "execs");
     if (sg_api_call(a, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
         return -1;
     const struct sg_jval *list = sg_json_get(v, "execs");
@@ -54,7 +54,7 @@ int sg_cmd_kill(struct sg_cli *cli)
     sg_auto_buf ids, text, json;
     struct sg_err err = { 0 };
     struct sg_json j;
-    sg_buf_init(&ids, MAX_EXECS * (SG_ID_LEN + 1));
+    sg_buf_init(&ids, MAX_EXECS * (SG_ID_LEN + 1ul));
     sg_buf_init(&text, SG_API_MAX_REPLY);
     sg_buf_init(&json, SG_API_MAX_REPLY);
     sg_json_init(&j, &json);

@@ -16,7 +16,7 @@ static int find_latest(struct sg_api *a, const char *sandbox, char ret[64], stru
     const struct sg_jval *v, *latest = NULL;
     sg_auto_buf target;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", sandbox, "execs", NULL);
+    sg_api_path(&target, "sandboxes", sandbox, "execs");
     if (sg_api_call(a, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
         return -1;
     const struct sg_jval *list = sg_json_get(v, "execs");
@@ -43,8 +43,7 @@ int sg_cmd_logs(struct sg_cli *cli)
     sg_api_open(&api, cli);
     if (cli->arg_count == 1 && find_latest(&api, cli->args[0], exec, &err) < 0)
         return sg_cli_fail(cli, &err);
-    sg_api_path(&target, "sandboxes", cli->args[0], "execs", *exec ? exec : cli->args[1], "output",
-                NULL);
+    sg_api_path(&target, "sandboxes", cli->args[0], "execs", *exec ? exec : cli->args[1], "output");
     if (cli->config.follow)
         sg_api_query(&target, "follow", "1");
     if (sg_http_send(&api.http, "GET", sg_buf_cstr(&target), NULL, NULL, &err) < 0 ||

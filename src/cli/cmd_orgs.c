@@ -31,7 +31,7 @@ int sg_cmd_orgs_list(struct sg_cli *cli)
     if (cli->config.json)
         return sg_api_print(&api.reply);
     sg_auto_table t;
-    sg_table_init(&t, "ID", "NAME", "SANDBOXES", "MEMORY", "DISK", "CREATES/S", NULL);
+    sg_table_init(&t, "ID", "NAME", "SANDBOXES", "MEMORY", "DISK", "CREATES/S");
     const struct sg_jval *list = sg_json_get(v, "orgs");
     for (const struct sg_jval *o = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; o;
          o = o->next) {
@@ -108,7 +108,7 @@ int sg_cmd_orgs_rm(struct sg_cli *cli)
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&json, 4096);
     sg_buf_init(&text, 4096);
-    sg_api_path(&target, "orgs", cli->args[0], NULL);
+    sg_api_path(&target, "orgs", cli->args[0]);
     sg_api_open(&api, cli);
     if (sg_api_call(&api, "DELETE", sg_buf_cstr(&target), NULL, NULL, &err) < 0)
         return sg_cli_fail(cli, &err);

@@ -69,7 +69,7 @@ int sg_cmd_ps(struct sg_cli *cli)
     __attribute__((cleanup(done))) struct listing l;
     sg_buf_init(&l.ids, SG_API_MAX_REPLY);
     sg_buf_init(&l.json_text, SG_API_MAX_REPLY);
-    sg_table_init(&l.table, "ID", "TEMPLATE", "STATE", "AGE", "ENDS IN", "EXECS", "METADATA", NULL);
+    sg_table_init(&l.table, "ID", "TEMPLATE", "STATE", "AGE", "ENDS IN", "EXECS", "METADATA");
     sg_json_init(&l.json, &l.json_text);
     sg_json_open(&l.json, '{');
     sg_json_key(&l.json, "sandboxes");

@@ -40,14 +40,14 @@ int sg_cmd_stats(struct sg_cli *cli)
     const struct sg_jval *v;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&out, 4096);
-    sg_api_path(&target, "sandboxes", cli->args[0], "stats", NULL);
+    sg_api_path(&target, "sandboxes", cli->args[0], "stats");
     sg_api_open(&api, cli);
     if (sg_api_call(&api, "GET", sg_buf_cstr(&target), NULL, &v, &err) < 0)
         return sg_cli_fail(cli, &err);
     if (cli->config.json)
         return sg_api_print(&api.reply);
     sg_auto_table t;
-    sg_table_init(&t, "WHAT", "VALUE", NULL);
+    sg_table_init(&t, "WHAT", "VALUE");
     for (size_t i = 0; i < SG_COUNT(rows); i++) {
         if (!sg_json_get(v, rows[i].key))
             continue;

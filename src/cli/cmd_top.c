@@ -28,7 +28,8 @@ struct look {
     struct sg_api *stats_api; /* the list is read from another: its tree must stay */
     struct sg_map *last;      /* of struct seen, by id */
     struct sg_table table;
-    struct sg_json *json; /* NULL: a table is wanted */
+    struct sg_json json;
+    bool wants_json; /* instead of the table */
     unsigned count;
 };
 
@@ -90,15 +91,15 @@ static int add_one(void *arg, const struct sg_jval *s, struct sg_err *err)
     const struct sg_jval *stats = NULL;
     sg_auto_buf target;
     sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", sg_api_text(s, "id"), "stats", NULL);
+    sg_api_path(&target, "sandboxes", sg_api_text(s, "id"), "stats");
     if (s->kind != SG_J_OBJECT)
         return 0;
     if (sg_api_call(l->stats_api, "GET", sg_buf_cstr(&target), NULL, &stats, err) < 0 &&
         err->kind == SG_UNAVAILABLE)
         return -1;
     l->count++;
-    if (l->json)
-        add_json(l->json, s, stats);
+    if (l->wants_json)
+        add_json(&l->json, s, stats);
     else
         add_row(l, s, stats);
     return 0;
@@ -107,21 +108,19 @@ static int add_one(void *arg, const struct sg_jval *s, struct sg_err *err)
 /* One look, as text for stdout. */
 static int take_look(struct sg_api *list, struct look *l, struct sg_buf *out, struct sg_err *err)
 {
-    struct sg_json j;
-    sg_json_init(&j, out);
+    sg_json_init(&l->json, out);
     sg_table_init(&l->table, "ID", "STATE", "CPU", "MEMORY", "OF", "PROCESSES", "EXECS", "DISK",
-                  "AGE", NULL);
+                  "AGE");
     l->count = 0;
-    if (l->json) {
-        l->json = &j;
-        sg_json_open(&j, '{');
-        sg_json_key(&j, "sandboxes");
-        sg_json_open(&j, '[');
+    if (l->wants_json) {
+        sg_json_open(&l->json, '{');
+        sg_json_key(&l->json, "sandboxes");
+        sg_json_open(&l->json, '[');
     }
     int r = sg_sandbox_each(list, NULL, add_one, l, err);
-    if (r == 0 && l->json) {
-        sg_json_close(&j, ']');
-        sg_json_close(&j, '}');
+    if (r == 0 && l->wants_json) {
+        sg_json_close(&l->json, ']');
+        sg_json_close(&l->json, '}');
         sg_buf_add_str(out, "\n");
     } else if (r == 0) {
         sg_table_print(&l->table, out);
@@ -135,7 +134,7 @@ static int take_look(struct sg_api *list, struct look *l, struct sg_buf *out, st
 static int redraw(const struct sg_buf *text, const struct look *l, struct sg_err *err)
 {
     sg_auto_buf out;
-    sg_buf_init(&out, 2 * SG_API_MAX_REPLY);
+    sg_buf_init(&out, 2ul * SG_API_MAX_REPLY);
     uint32_t rows, cols;
     sg_term_size(STDOUT_FILENO, &rows, &cols);
     sg_buf_addf(&out, "\033[H%u sandboxes (q ends)\033[K\r\n", l->count);
@@ -202,14 +201,11 @@ int sg_cmd_top(struct sg_cli *cli)
 {
     sg_auto_api list, stats;
     struct sg_err err;
-    struct sg_json wanted;
     __attribute__((cleanup(free_seen))) struct sg_map last;
     sg_map_init(&last);
     sg_api_open(&list, cli);
     sg_api_open(&stats, cli);
-    struct look l = { .stats_api = &stats,
-                      .last = &last,
-                      .json = cli->config.json ? &wanted : NULL };
+    struct look l = { .stats_api = &stats, .last = &last, .wants_json = cli->config.json };
     if (!cli->config.json && sg_term_is_tty(STDOUT_FILENO))
         return watch(cli, &list, &l, &err) < 0 ? sg_cli_fail(cli, &err) : SG_EXIT_OK;
     sg_auto_buf out;

@@ -10,7 +10,7 @@
 
 static void write_target(struct sg_buf *out, const struct sg_config *c, const char *after)
 {
-    sg_api_path(out, "sandboxes", NULL);
+    sg_api_path(out, "sandboxes");
     sg_api_query(out, "limit", "1000");
     if (*after)
         sg_api_query(out, "after", after);

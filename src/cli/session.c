@@ -184,7 +184,7 @@ static int shake_hands(struct session *s, const char *sandbox, struct sg_err *er
                 "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                 "Sec-WebSocket-Key: %s\r\n",
                 sg_buf_cstr(&key));
-    sg_api_path(&target, "sandboxes", sandbox, "exec", "ws", NULL);
+    sg_api_path(&target, "sandboxes", sandbox, "exec", "ws");
     struct sg_http *h = &s->api->http;
     if (sg_http_send(h, "GET", sg_buf_cstr(&target), sg_buf_cstr(&fields), NULL, err) < 0 ||
         sg_http_receive(h, err) < 0 || sg_api_check(s->api, err) < 0)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/auto.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "base/banned.h"
 
@@ -58,7 +59,7 @@ void sg_table_addf(struct sg_table *t, const char *fmt, ...)
     sg_table_add(t, cell);
 }
 
-void sg_table_init(struct sg_table *t, const char *name, ...)
+void sg_table_init_(struct sg_table *t, const char *name, ...)
 {
     *t = (struct sg_table) { 0 };
     sg_buf_init(&t->cells, MAX_BYTES);
@@ -122,12 +123,22 @@ struct sg_short sg_short_bytes(uint64_t bytes)
 
 static bool read_time(const char *text, time_t *ret)
 {
-    struct tm tm = { 0 };
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-               &tm.tm_min, &tm.tm_sec) != 6)
+    static const struct {
+        size_t at, n;
+    } parts[] = { { 0, 4 }, { 5, 2 }, { 8, 2 }, { 11, 2 }, { 14, 2 }, { 17, 2 } };
+    uint64_t v[SG_COUNT(parts)];
+    if (strlen(text) < strlen("2026-01-01T00:00:00"))
         return false;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
+    for (size_t i = 0; i < SG_COUNT(parts); i++)
+        if (sg_parse_u64((struct sg_str) { text + parts[i].at, parts[i].n }, 0, 9999, &v[i], NULL) <
+            0)
+            return false;
+    struct tm tm = { .tm_year = (int)v[0] - 1900,
+                     .tm_mon = (int)v[1] - 1,
+                     .tm_mday = (int)v[2],
+                     .tm_hour = (int)v[3],
+                     .tm_min = (int)v[4],
+                     .tm_sec = (int)v[5] };
     *ret = timegm(&tm);
     return true;
 }

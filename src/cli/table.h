@@ -15,8 +15,9 @@ struct sg_table {
     struct sg_buf cells; /* each with its NUL, row by row */
 };
 
-/* Names up to a NULL. */
-void sg_table_init(struct sg_table *t, const char *name, ...) __attribute__((sentinel));
+/* With the names of the columns. */
+#define sg_table_init(t, ...) sg_table_init_(t, __VA_ARGS__, (const char *)0)
+void sg_table_init_(struct sg_table *t, const char *name, ...) __attribute__((sentinel));
 void sg_table_done(struct sg_table *t);
 
 /* The next cell of the row, and the first of the next one after the last. */

@@ -47,7 +47,8 @@ static int put_block(struct packer *k, const char *name, char kind, const struct
     memset(b + 148, ' ', 8);
     b[156] = kind;
     memcpy(b + 157, target, strnlen(target, NAME_FIELD));
-    memcpy(b + 257, "ustar\00000", 8);
+    static const char magic[8] = { 'u', 's', 't', 'a', 'r', '\0', '0', '0' };
+    memcpy(b + 257, magic, sizeof magic);
     unsigned sum = 0;
     for (size_t i = 0; i < BLOCK; i++)
         sum += (unsigned char)b[i];

@@ -84,7 +84,7 @@ int sg_check_listen(const char *text, struct sg_err *err)
                    sg_parse_u64(sg_str_of(colon + 1), 0, 65535, &port, NULL) == 0;
     if (is_good) {
         bool is_six = text[0] == '[' && colon > text && colon[-1] == ']';
-        memcpy(host, text + is_six, (size_t)(colon - text) - 2 * is_six);
+        memcpy(host, text + is_six, (size_t)(colon - text) - (is_six ? 2 : 0));
         is_good = inet_pton(is_six ? AF_INET6 : AF_INET, host, address) == 1;
     }
     if (!is_good)

@@ -65,9 +65,9 @@ enum sg_option_type {
 #define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
 /* Those that ask the service. */
 #define SG_FOR_CLIENT                                                                              \
-    (SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_SHELL | SG_FOR_CP | SG_FOR_LOGS |            \
-     SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS |          \
-     SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_AUDIT)
+    (SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_CP | SG_FOR_LOGS | SG_FOR_TOP |              \
+     SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS | SG_FOR_EVENTS |       \
+     SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_AUDIT)
 
 struct sg_word {
     const char *text; /* NULL ends the list */
