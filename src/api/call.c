@@ -74,11 +74,15 @@ int sg_call_query_bool(struct sg_call *c, const char *name, bool *inout, struct 
     return 0;
 }
 
+/* "metadata." stands for every name that begins so. */
 static bool is_known(const char *name, const char *const *known)
 {
-    for (; *known; known++)
-        if (strcmp(name, *known) == 0)
+    for (; *known; known++) {
+        const size_t n = strlen(*known);
+        const bool is_prefix = n && (*known)[n - 1] == '.';
+        if (is_prefix ? strncmp(name, *known, n) == 0 : strcmp(name, *known) == 0)
             return true;
+    }
     return false;
 }
 

@@ -68,7 +68,8 @@ const char *sg_call_query(struct sg_call *c, const char *name);
 int sg_call_query_u64(struct sg_call *c, const char *name, uint64_t min, uint64_t max,
                       uint64_t *inout, struct sg_err *err); /* untouched when absent */
 int sg_call_query_bool(struct sg_call *c, const char *name, bool *inout, struct sg_err *err);
-/* Refuses query names that are not among `known` (NULL-terminated). */
+/* Refuses query names that are not among `known` (NULL-terminated; one that ends with a dot stands
+ * for all that begin so). */
 int sg_call_query_only(struct sg_call *c, const char *const *known, struct sg_err *err);
 /* The body as JSON; an empty body is an empty object. */
 int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *err);

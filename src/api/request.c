@@ -10,7 +10,7 @@
 #include "wire/url.h"
 #include "base/banned.h"
 
-enum { MAX_DISCARD = 64 << 10 };
+enum { MAX_DISCARD = 64 << 10, MAX_ACTION = 256 };
 
 static struct sg_exchange *open_exchange(struct sg_conn *c)
 {
@@ -184,9 +184,15 @@ static int authenticate(struct sg_exchange *x, struct sg_err *err)
     }
     memcpy(who.request_id, c->who.request_id, sizeof who.request_id);
     c->who = who;
-    if (r->flags & SG_ROUTE_OPERATOR && !who.is_operator)
-        return sg_fail(err, SG_DENIED, "for the machine's operator only");
-    return sg_tenant_demand(&c->who, r->scope, err);
+    int result = r->flags & SG_ROUTE_OPERATOR && !who.is_operator
+                     ? sg_fail(err, SG_DENIED, "for the machine's operator only")
+                     : sg_tenant_demand(&c->who, r->scope, err);
+    if (result < 0) {
+        char action[MAX_ACTION];
+        (void)snprintf(action, sizeof action, "%s %s", sg_method_names[c->method], c->path);
+        sg_tenant_refused(c->manager, &c->who, action, err);
+    }
+    return result;
 }
 
 /* ---- refusing ---- */

@@ -74,7 +74,8 @@ static void copy_cell(struct sg_sandbox *s, const struct sg_msg_l_cell *c)
 {
     s->missing = c->missing;
     s->host_pid = c->pid;
-    s->was_parked = (c->flags & SG_L_PARKED) != 0;
+    if (s->life->op != OP_ADOPT) /* how it was made, which a later launcher does not know */
+        s->was_parked = (c->flags & SG_L_PARKED) != 0;
     if (c->disk_bytes && s->limits.disk_bytes == 0)
         s->limits.disk_bytes = c->disk_bytes;
     set_text(&s->user, c->user);

@@ -82,6 +82,8 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_json_bool(&j, s->on_expiry == SG_EXPIRY_PAUSE);
     write_number(&j, "retriesLeft", s->retries_left);
     write_number(&j, "retriesUsed", s->retries_used);
+    sg_json_key(&j, "wasParked");
+    sg_json_bool(&j, s->was_parked);
     sg_json_key(&j, "isKnown");
     sg_json_bool(&j, s->life->is_known);
     sg_json_key(&j, "isEnding");
@@ -124,7 +126,7 @@ void sg_row_touch(struct sg_sandbox *s)
 struct spec {
     const struct sg_jval *limits, *metadata, *env;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
-    bool pauses, is_known, is_ending;
+    bool pauses, was_parked, is_known, is_ending;
 };
 
 static const struct sg_jfield spec_fields[] = {
@@ -134,6 +136,7 @@ static const struct sg_jfield spec_fields[] = {
     { "pausesAtExpiry", SG_JT_BOOL, offsetof(struct spec, pauses), 0, 0, false },
     { "retriesLeft", SG_JT_U64, offsetof(struct spec, retries_left), 0, UINT32_MAX, false },
     { "retriesUsed", SG_JT_U64, offsetof(struct spec, retries_used), 0, UINT32_MAX, false },
+    { "wasParked", SG_JT_BOOL, offsetof(struct spec, was_parked), 0, 0, false },
     { "isKnown", SG_JT_BOOL, offsetof(struct spec, is_known), 0, 0, false },
     { "isEnding", SG_JT_BOOL, offsetof(struct spec, is_ending), 0, 0, false },
     { "metadata", SG_JT_OBJECT, offsetof(struct spec, metadata), 0, 0, false },
@@ -168,6 +171,7 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->on_expiry = spec.pauses ? SG_EXPIRY_PAUSE : SG_EXPIRY_KILL;
     s->retries_left = (unsigned)spec.retries_left;
     s->retries_used = (unsigned)spec.retries_used;
+    s->was_parked = spec.was_parked;
     s->life->is_known = spec.is_known;
     s->life->is_ending = spec.is_ending;
     read_pairs(spec.metadata, &s->metadata);

@@ -84,6 +84,12 @@ int sg_tenant_demand(const struct sg_who *who, unsigned scope, struct sg_err *er
     return 0;
 }
 
+void sg_tenant_refused(struct sg_manager *m, const struct sg_who *who, const char *action,
+                       const struct sg_err *err)
+{
+    (void)sg_manager_denied(m, who, action, NULL, err);
+}
+
 bool sg_tenant_name_is_fine(const char *name)
 {
     size_t n = strlen(name);

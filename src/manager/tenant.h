@@ -59,6 +59,9 @@ int sg_tenant_authenticate(struct sg_manager *m, const char *key, size_t n, stru
 void sg_tenant_local(struct sg_manager *m, struct sg_who *ret);
 /* SG_DENIED, naming the scope. */
 int sg_tenant_demand(const struct sg_who *who, unsigned scope, struct sg_err *err);
+/* For the record: a door has refused `who`, a caller with a valid key. */
+void sg_tenant_refused(struct sg_manager *m, const struct sg_who *who, const char *action,
+                       const struct sg_err *err);
 
 struct sg_key_spec {
     const char *name, *org; /* org NULL: the caller's; another one needs the operator */

@@ -31,7 +31,7 @@ def host_pid(marker):
 
 def pid_one(service, box):
     """Pid 1 of the sandbox, as the host counts: the ancestor that the launcher made."""
-    marker = f"sleep 4{box.id[-3:].encode().hex()}"
+    marker = f"sleep 9{int.from_bytes(box.id[-3:].encode(), 'big')}"
     box.spawn(f"exec {marker}")
     pid = wait_for(lambda: host_pid(marker.replace(" ", "\0")), what="the marker")
     table, launcher = leaks.process_table(), service.launcher_pid()

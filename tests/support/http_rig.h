@@ -63,6 +63,15 @@ int sg_tenant_demand(const struct sg_who *who, unsigned scope, struct sg_err *er
     return (who->scopes & scope) == scope ? 0 : sg_fail(err, SG_DENIED, "the key lacks a scope");
 }
 
+void sg_tenant_refused(struct sg_manager *m, const struct sg_who *who, const char *action,
+                       const struct sg_err *err)
+{
+    (void)m;
+    (void)who;
+    (void)action;
+    (void)err;
+}
+
 void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out)
 {
     (void)m;

@@ -253,10 +253,12 @@ int sg_rest_exec_start(struct sg_call *c, struct sg_err *err)
 {
     struct sg_rest_exec x;
     const struct sg_jval *body;
+    static const char *const known[] = { "stream", NULL };
     bool streams = false;
     struct sg_sandbox *s = sg_rest_sandbox(c, err);
     struct run *r = sg_arena_alloc(&c->arena, sizeof *r);
-    if (!s || sg_call_json(c, &body, err) < 0 || sg_rest_read_exec(c, body, &x, err) < 0 ||
+    if (!s || sg_call_query_only(c, known, err) < 0 || sg_call_json(c, &body, err) < 0 ||
+        sg_rest_read_exec(c, body, &x, err) < 0 ||
         sg_call_query_bool(c, "stream", &streams, err) < 0)
         return -1;
     if (!r)

@@ -305,10 +305,12 @@ static int open_session(struct sg_call *c, struct session **ret, struct sg_err *
 
 int sg_rest_exec_attach_ws(struct sg_call *c, struct sg_err *err)
 {
+    static const char *const known[] = { "offset", NULL };
     uint64_t offset = 0;
     struct session *s;
     struct sg_exec *x = sg_rest_exec(c, err);
-    if (!x || sg_call_query_u64(c, "offset", 0, UINT64_MAX - 1, &offset, err) < 0 ||
+    if (!x || sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_u64(c, "offset", 0, UINT64_MAX - 1, &offset, err) < 0 ||
         open_session(c, &s, err) < 0)
         return -1;
     follow(s, x, offset);

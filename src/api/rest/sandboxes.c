@@ -5,6 +5,7 @@
 
 #include "api/rest/rest.h"
 #include "base/auto.h"
+#include "wire/url.h"
 #include "base/banned.h"
 
 enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, MAX_RETRIES = 10, MAX_FILTERS = 16 };
@@ -96,35 +97,37 @@ static int read_states(const char *text, unsigned *ret, struct sg_err *err)
     return 0;
 }
 
-/* metadata.K=V: any number of them, all must hold. */
+static const char PREFIX[] = "metadata.";
+
+/* metadata.K=V: several of them, all must hold. */
 static int read_filters(struct sg_call *c, struct sg_pair *filters, size_t *ret_n,
                         struct sg_err *err)
 {
-    static const char PREFIX[] = "metadata.";
-    const size_t skip = sizeof PREFIX - 1;
-    for (const char *p = c->raw_query; *p;) {
-        const size_t n = strcspn(p, "&"), name_n = strcspn(p, "=&");
-        if (strncmp(p, PREFIX, skip) == 0) {
-            char *name = sg_arena_copy(&c->arena, p, name_n);
-            if (!name || *ret_n == MAX_FILTERS)
-                return sg_fail(err, SG_EXHAUSTED, "over %d metadata filters", MAX_FILTERS);
-            const char *value = sg_call_query(c, name);
-            filters[(*ret_n)++] =
-                (struct sg_pair) { .name = name + skip,
-                                   .value = sg_arena_copy(&c->arena, value ? value : "",
-                                                          value ? strlen(value) : 0) };
-        }
-        p += n + (p[n] == '&');
+    struct sg_str rest = sg_str_of(c->raw_query), n, v;
+    while (sg_query_next(&rest, &n, &v)) {
+        char *name = sg_arena_alloc(&c->arena, n.n + 1),
+             *value = sg_arena_alloc(&c->arena, v.n + 1);
+        if (!name || !value)
+            return sg_fail(err, SG_EXHAUSTED, "no room for the query");
+        if (sg_url_decode(n, true, name, err) < 0 || sg_url_decode(v, true, value, err) < 0)
+            return -1;
+        if (!sg_starts_with(name, PREFIX))
+            continue;
+        if (*ret_n == MAX_FILTERS)
+            return sg_fail(err, SG_INVALID, "over %d metadata filters", MAX_FILTERS);
+        filters[(*ret_n)++] = (struct sg_pair) { name + strlen(PREFIX), value };
     }
     return 0;
 }
 
 int sg_rest_sandbox_list(struct sg_call *c, struct sg_err *err)
 {
+    static const char *const known[] = { "state", "limit", "after", PREFIX, NULL };
     struct sg_pair filters[MAX_FILTERS];
     uint64_t limit = PAGE_DEFAULT;
     struct sg_list_query q = { .metadata = filters, .after = sg_call_query(c, "after") };
-    if (read_states(sg_call_query(c, "state"), &q.states, err) < 0 ||
+    if (sg_call_query_only(c, known, err) < 0 ||
+        read_states(sg_call_query(c, "state"), &q.states, err) < 0 ||
         read_filters(c, filters, &q.metadata_n, err) < 0 ||
         sg_call_query_u64(c, "limit", 1, PAGE_MAX, &limit, err) < 0)
         return -1;
