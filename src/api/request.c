@@ -280,6 +280,12 @@ static int check_size(struct sg_exchange *x, struct sg_err *err)
 {
     struct sg_server *s = x->call.server;
     x->body_max = s->options.max_body_bytes;
+static int check_query(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const none[] = { NULL };
+    return c->route->flags & SG_ROUTE_NO_QUERY ? sg_call_query_only(c, none, err) : 0;
+}
+
     if (!(x->call.route->flags & SG_ROUTE_STREAM) && x->body_max > SG_CALL_MAX_BODY)
         x->body_max = SG_CALL_MAX_BODY;
     if (x->body_kind == SG_BODY_LENGTH && x->body_left > x->body_max)
@@ -301,7 +307,7 @@ static int enter(struct sg_exchange *x, const struct sg_http_head *h, int *ret_s
     }
     if (find_route(x, sg_span_str(h->path, x->head), ret_status, err) < 0)
         return -1;
-    if (authenticate(x, err) < 0)
+    if (authenticate(x, err) < 0 || check_query(&x->call, err) < 0)
         return -1;
     *ret_status = 413;
     return check_size(x, err);

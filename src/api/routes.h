@@ -9,6 +9,7 @@ enum {
     SG_ROUTE_OPEN = 1,     /* no key needed */
     SG_ROUTE_STREAM = 2,   /* the body comes in pieces: on_body */
     SG_ROUTE_OPERATOR = 4, /* the machine's operator only */
+    SG_ROUTE_NO_QUERY = 8, /* every query name is refused; others look at theirs themselves */
 };
 
 struct sg_route {
@@ -25,4 +26,5 @@ struct sg_route_table {
     size_t n;
 };
 extern const struct sg_route_table sg_rest_routes; /* api/rest/ */
+extern const struct sg_route_table sg_e2b_routes;  /* api/e2b/ */
 extern const struct sg_route_table sg_base_routes; /* health, metrics: api/base.c */

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 
+import openapi
 import pytest
 import sg
 import web
@@ -182,6 +183,19 @@ def test_a_wrong_body_is_told_what_is_wrong(tenant, body, word):
 def test_a_near_miss_is_named_with_what_was_meant(tenant):
     message = tenant.post("/v1/sandboxes", {"timeoutms": 5}).json["error"]
     assert "timeoutms" in str(message) and "timeoutMs" in str(message)
+
+
+def test_an_unknown_query_name_is_refused_by_name_on_every_route(service, tenant, box):
+    ids = {"id": box.id, "exec": box.spawn("sleep 100")["id"], "org": tenant.org, "key": "k" + "0" * 19}
+    for method, path, op in openapi.operations():
+        if op.get("security") == [] and path != "/v1/openapi.json":
+            continue  # health and metrics: probes add what they like
+        where = re.sub(r"\{(\w+)\}", lambda m: ids[m[1]], path)
+        needs = [p for p in map(openapi.resolve, op.get("parameters", ())) if p.get("required")]
+        client = service.operator if op.get("x-operator") else tenant
+        reply = client.call(method.upper(), where,
+                            query={**{p["name"]: "/tmp" for p in needs}, "wrogn": 1})
+        assert reply.status == 400 and "'wrogn'" in reply.error["message"], (method, path, reply)
 
 
 def test_control_bytes_in_what_is_quoted_are_escaped(tenant):

@@ -314,7 +314,7 @@ static const struct sg_route rig_routes[] = {
     { M_GET, "/flood", 0, SG_ROUTE_OPEN, rig_flood, "" },
     { M_GET, "/file", 0, SG_ROUTE_OPEN, rig_file, "" },
     { M_GET, "/fail/{kind}", 0, SG_ROUTE_OPEN, rig_fail, "" },
-    { M_DELETE, "/thing", 0, SG_ROUTE_OPEN, rig_empty, "" },
+    { M_DELETE, "/thing", 0, SG_ROUTE_OPEN | SG_ROUTE_NO_QUERY, rig_empty, "" },
     { M_GET, "/ws", 0, SG_ROUTE_OPEN, rig_ws, "" },
 };
 static const struct sg_route_table rig_table = { rig_routes, SG_COUNT(rig_routes) };
