@@ -10,7 +10,7 @@
         abort();                                                                                   \
     }
 
-UNUSED(sg_audit_verify)
+UNUSED(sg_audit_verify_slowly)
 UNUSED(sg_call_pause_body)
 UNUSED(sg_events_leave)
 UNUSED(sg_events_listen)
