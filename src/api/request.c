@@ -276,16 +276,16 @@ void sg_call_pause_body(struct sg_call *call, bool is_paused)
     sg_conn_wake(call->conn);
 }
 
-static int check_size(struct sg_exchange *x, struct sg_err *err)
-{
-    struct sg_server *s = x->call.server;
-    x->body_max = s->options.max_body_bytes;
 static int check_query(struct sg_call *c, struct sg_err *err)
 {
     static const char *const none[] = { NULL };
     return c->route->flags & SG_ROUTE_NO_QUERY ? sg_call_query_only(c, none, err) : 0;
 }
 
+static int check_size(struct sg_exchange *x, struct sg_err *err)
+{
+    struct sg_server *s = x->call.server;
+    x->body_max = s->options.max_body_bytes;
     if (!(x->call.route->flags & SG_ROUTE_STREAM) && x->body_max > SG_CALL_MAX_BODY)
         x->body_max = SG_CALL_MAX_BODY;
     if (x->body_kind == SG_BODY_LENGTH && x->body_left > x->body_max)
