@@ -86,38 +86,38 @@ int sg_service_await_pool(struct sg_http *h, struct sg_err *err)
 
 /* ---- the daemon's memory ---- */
 
-static bool is_daemon(const char *pid)
+/* serve's pid file, serve's child, the launcher's child: the only one called so. */
+static unsigned child_called(unsigned parent, const char *name)
 {
-    char name[32] = "";
-    sg_auto_free char *path = sg_printf("/proc/%s/comm", pid);
-    sg_auto_file f = fopen(path, "re");
-    return f && fgets(name, sizeof name, f) && strcmp(name, "sandglassd\n") == 0;
-}
-
-static uint64_t resident_kib(const char *pid)
-{
-    char line[128];
-    unsigned long kib = 0;
-    sg_auto_free char *path = sg_printf("/proc/%s/status", pid);
-    sg_auto_file f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %lu", &kib) == 1)
-            break;
-    return kib;
+    sg_auto_dir proc = opendir("/proc");
+    for (struct dirent *e; proc && (e = readdir(proc));) {
+        unsigned ppid = 0;
+        char comm[32] = "", state;
+        sg_auto_free char *path = sg_printf("/proc/%s/stat", e->d_name);
+        sg_auto_file f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "re") : NULL;
+        unsigned pid = 0;
+        if (f && fscanf(f, "%u (%31[^)]) %c %u", &pid, comm, &state, &ppid) == 4 &&
+            ppid == parent && strncmp(comm, name, strlen(comm)) == 0) /* the kernel cuts at 15 */
+            return pid;
+    }
+    return 0;
 }
 
 int sg_service_daemon_kib(const struct sg_service *s, uint64_t *ret_kib, struct sg_err *err)
 {
-    (void)s;
-    sg_auto_dir proc = opendir("/proc");
-    uint64_t most = 0; /* one service runs; of several the largest is ours */
-    for (struct dirent *e; proc && (e = readdir(proc));)
-        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && is_daemon(e->d_name)) {
-            const uint64_t kib = resident_kib(e->d_name);
-            most = kib > most ? kib : most;
-        }
-    if (!most)
+    char line[128];
+    unsigned serve = 0;
+    unsigned long kib = 0;
+    (void)read_number(s->run_dir, "serve.pid", &serve);
+    const unsigned launcher = serve ? child_called(serve, "sandglass-launcher") : 0;
+    const unsigned daemon = launcher ? child_called(launcher, "sandglassd") : 0;
+    sg_auto_free char *path = sg_printf("/proc/%u/status", daemon);
+    sg_auto_file f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmRSS: %lu", &kib) == 1)
+            break;
+    if (!kib)
         return sg_fail(err, SG_NOT_FOUND, "no sandglassd runs");
-    *ret_kib = most;
+    *ret_kib = kib;
     return 0;
 }

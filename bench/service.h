@@ -22,7 +22,6 @@ int sg_service_destroy(struct sg_http *h, const char *id, struct sg_err *err);
 int sg_service_exec_true(struct sg_http *h, const char *id, struct sg_err *err);
 /* Until as many are parked as are wanted. */
 int sg_service_await_pool(struct sg_http *h, struct sg_err *err);
-/* Of the process called sandglassd below the service. */
 int sg_service_daemon_kib(const struct sg_service *s, uint64_t *ret_kib, struct sg_err *err);
 
 int sg_case_service(const struct sg_bench *b, struct sg_err *err);
