@@ -42,12 +42,14 @@ static const struct {
     { 413, "send less, or use a path that takes a stream" },
 };
 
-static const char *hint_of(int status, enum sg_kind kind)
+/* An errno comes from a file or a program inside, of which keys and lists of ours know nothing:
+ * what is missing or refused there has no hint (NULL). */
+static const char *hint_of(int status, const struct sg_err *err)
 {
     for (size_t i = 0; i < SG_COUNT(closer); i++)
         if (closer[i].status == status)
             return closer[i].hint;
-    return faces[kind].hint;
+    return err->sys && err->kind < SG_EXHAUSTED ? NULL : faces[err->kind].hint;
 }
 
 int sg_status_of(enum sg_kind kind, bool is_known)
@@ -190,6 +192,7 @@ void sg_reply_error_as(struct sg_call *c, int status, const struct sg_err *err)
     sg_buf_init(&out, MAX_ERROR);
     struct sg_json j;
     sg_json_init(&j, &out);
+    const char *hint = hint_of(status, err);
     sg_json_open(&j, '{');
     sg_json_key(&j, "error");
     sg_json_open(&j, '{');
@@ -197,8 +200,10 @@ void sg_reply_error_as(struct sg_call *c, int status, const struct sg_err *err)
     sg_json_str(&j, sg_kind_name(err->kind));
     sg_json_key(&j, "message");
     sg_json_str(&j, err->msg);
-    sg_json_key(&j, "hint");
-    sg_json_str(&j, hint_of(status, err->kind));
+    if (hint) {
+        sg_json_key(&j, "hint");
+        sg_json_str(&j, hint);
+    }
     sg_json_key(&j, "requestId");
     sg_json_str(&j, c->who.request_id);
     sg_json_close(&j, '}');

@@ -258,6 +258,9 @@ static int rig_fail(struct sg_call *c, struct sg_err *err)
     for (unsigned k = 0; k < SG_KIND_COUNT; k++)
         if (strcmp(sg_call_param(c, "kind"), sg_kind_name((enum sg_kind)k)) == 0)
             return sg_fail(err, (enum sg_kind)k, "as asked");
+    errno = ENOENT;
+    if (strcmp(sg_call_param(c, "kind"), "file") == 0)
+        return sg_fail_sys(err, "open 'it'");
     return sg_fail(err, SG_INVALID, "no such kind");
 }
 
