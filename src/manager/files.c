@@ -2,6 +2,7 @@
 /* Questions about files: the rules, the default user, and what becomes of the answers. */
 #include "manager/files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -174,6 +175,8 @@ int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *
 
 /* ---- small things ---- */
 
+#define BESIDE ".sandglass-"
+
 char *sg_files_beside(const char *path)
 {
     struct sg_id id = sg_id_new('f');
@@ -182,7 +185,18 @@ char *sg_files_beside(const char *path)
         n--;
     while (n && path[n - 1] != '/')
         n--;
-    return sg_printf("%.*s.sandglass-%s", (int)n, path, id.s);
+    return sg_printf("%.*s" BESIDE "%s", (int)n, path, id.s);
+}
+
+struct sg_err sg_files_renamed(const struct sg_err *err, const char *path)
+{
+    struct sg_err ret = *err;
+    if (err->sys && strstr(err->msg, BESIDE)) {
+        errno = err->sys;
+        (void)sg_fail_sys(&ret, "write %s", sg_quote(path).s);
+        ret.kind = err->kind;
+    }
+    return ret;
 }
 
 void sg_files_tidy(struct sg_sandbox *s, const char *user, const char *path)

@@ -57,7 +57,7 @@ static void end_copy(struct copy *c)
 static void note(struct copy *c, const struct sg_packet *p, const struct sg_err *err)
 {
     if (!p && c->err.kind == SG_OK)
-        c->err = *err;
+        c->err = sg_files_renamed(err, c->place);
 }
 
 static void moved(void *arg, struct sg_packet *p, const struct sg_err *err)
@@ -91,7 +91,8 @@ static int transfer(struct copy *c, struct sg_err *err)
     int ends[2];
     struct sg_sandbox *from = find(c, &c->from), *to = find(c, &c->to);
     struct sg_msg out = { .type = SG_MSG_TAR_OUT, .tar = { .path = sg_text_of(c->path) } };
-    struct sg_msg in = { .type = SG_MSG_TAR_IN, .tar = { .path = sg_text_of(c->temporary) } };
+    struct sg_msg in = { .type = SG_MSG_TAR_IN,
+                         .tar = { .path = sg_text_of(c->temporary), .flags = SG_TAR_ANY_LINK } };
     out.tar.user = in.tar.user = sg_text_of("");
     if (!from || !to)
         return sg_fail(err, SG_UNAVAILABLE, "the sandbox has ended");

@@ -24,6 +24,8 @@ int sg_files_permit(struct sg_sandbox *s, const struct sg_who *who, unsigned sco
                     const char *action, const char *path, const char *to, struct sg_err *err);
 /* "dir/.sandglass-<random>" beside `path`; returns owned. */
 char *sg_files_beside(const char *path);
+/* An error that tells of a name from there, which nobody knows, tells of `path` instead. */
+struct sg_err sg_files_renamed(const struct sg_err *err, const char *path);
 /* Removes, with all below; nobody waits for it. */
 void sg_files_tidy(struct sg_sandbox *s, const char *user, const char *path);
 

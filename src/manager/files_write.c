@@ -64,7 +64,8 @@ static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
     struct stat st;
     struct sg_err own;
     if (!p) {
-        fail_open(w, err);
+        own = sg_files_renamed(err, w->path);
+        fail_open(w, &own);
         return;
     }
     w->fd = sg_packet_take_fd(p, 0);
@@ -142,10 +143,13 @@ static void moved(void *arg, struct sg_packet *p, const struct sg_err *err)
     struct sg_file_write *w = arg;
     sg_files_done_cb *done = w->done;
     void *done_arg = w->arg;
+    struct sg_err own;
+    if (!p)
+        own = sg_files_renamed(err, w->path);
     if (!p && w->s)
         sg_files_tidy(w->s, w->user, w->temporary);
     free_write(w);
-    done(done_arg, p ? NULL : err);
+    done(done_arg, p ? NULL : &own);
 }
 
 void sg_files_commit(struct sg_file_write *w, sg_files_done_cb *cb, void *arg)

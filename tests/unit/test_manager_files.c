@@ -178,9 +178,16 @@ static void a_write_that_cannot_be_is_told(void **state)
     struct written x = open_for(r, s, "/no/such/dir/file", 0644);
     assert_null(x.w);
     assert_int_equal(x.told.err.kind, SG_NOT_FOUND);
+    assert_string_equal(x.told.err.msg, "write '/no/such/dir/file': No such file or directory");
     x = open_for(r, s, r->path, SG_FILE_MODE_KEPT);
     assert_null(x.w);
     assert_int_equal(x.told.err.kind, SG_CONFLICT);
+    struct told t = { 0 };
+    x = open_for(r, s, r->path, 0644);
+    sg_files_commit(x.w, tell_done, &t);
+    rig_until(r, t.calls);
+    assert_int_equal(t.err.kind, SG_INVALID); /* is a directory */
+    assert_null(strstr(t.err.msg, ".sandglass"));
 }
 
 static void a_write_whose_sandbox_goes_is_told_at_its_end(void **state)
@@ -302,6 +309,34 @@ static void a_tree_becomes_what_it_is_called_over_there(void **state)
     free(b);
 }
 
+static void a_copy_keeps_links_that_lead_anywhere(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *from = rig_create(r), *to = rig_create(r);
+    struct told t = { 0 };
+    sg_auto_free char *a = sg_printf("%s/tree", r->path), *b = sg_printf("%s/copy", r->path);
+    (void)rig_run(r, from, "mkdir tree && ln -s /usr/bin/env tree/env && ln -s ../.. tree/up", "");
+    assert_ok(sg_files_copy(from, a, to, b, &r->who, tell_done, &t, &r->err), r->err);
+    rig_until(r, t.calls);
+    if (t.err.kind != SG_OK)
+        fail_msg("copy: %s", t.err.msg);
+    (void)rig_run(r, to, "readlink copy/env copy/up", "/usr/bin/env\n../..\n");
+}
+
+static void a_copy_that_cannot_be_names_its_place(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *from = rig_create(r), *to = rig_create(r);
+    struct told t = { 0 };
+    sg_auto_free char *a = sg_printf("%s/tree", r->path);
+    (void)rig_run(r, from, "mkdir tree && echo hello > tree/file", "");
+    assert_ok(sg_files_copy(from, a, to, "/proc/copy", &r->who, tell_done, &t, &r->err), r->err);
+    rig_until(r, t.calls);
+    assert_true(t.err.kind != SG_OK);
+    assert_non_null(strstr(t.err.msg, "'/proc/copy'"));
+    assert_null(strstr(t.err.msg, ".sandglass"));
+}
+
 int main(void)
 {
     if (geteuid() != 0)
@@ -319,6 +354,8 @@ int main(void)
         T(a_watch_tells_changes_until_it_is_ended),
         T(a_watch_of_nothing_is_refused),
         T(a_tree_becomes_what_it_is_called_over_there),
+        T(a_copy_keeps_links_that_lead_anywhere),
+        T(a_copy_that_cannot_be_names_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
