@@ -56,6 +56,8 @@ struct sg_call {
     /* Once, when the connection broke or the client closed its sending side; the handler then ends
      * the call. Without it only a broken connection sets is_gone: the client may still read. */
     void (*on_gone)(struct sg_call *c);
+    /* How this door tells errors, and ends the call; NULL: as sg_reply_error() says. */
+    void (*on_error)(struct sg_call *c, int status, const struct sg_err *err);
 };
 
 /* ---- the request ---- */

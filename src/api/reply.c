@@ -184,6 +184,10 @@ void sg_reply_error_as(struct sg_call *c, int status, const struct sg_err *err)
     }
     if (status == 401)
         sg_reply_header(c, "WWW-Authenticate", "Bearer");
+    if (c->on_error) {
+        c->on_error(c, status, err);
+        return;
+    }
     if (status >= 500 && err->kind >= SG_TIMEOUT) /* what strangers can ask for fills no log */
         sg_log(status == 500 ? SG_LOG_ERROR : SG_LOG_WARN, "request failed", SG_KV("path", c->path),
                SG_KV("cause", err->msg), SG_KV("where", err->where),

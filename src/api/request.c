@@ -136,6 +136,10 @@ static int find_route(struct sg_exchange *x, struct sg_str path, int *ret_status
 {
     struct sg_call *c = &x->call;
     struct sg_match m;
+    if (c->server->options.claim)
+        c->route = c->server->options.claim(c);
+    if (c->route)
+        return 0;
     if (sg_router_match(c->server->router, c->method, path, &c->arena, &m, err) < 0)
         return -1;
     if (!m.methods)

@@ -177,6 +177,7 @@ struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,
         .idle_ms = or_default(o->idle_ms, DEFAULT_IDLE_MS),
         .max_connections = (unsigned)or_default(o->max_connections, DEFAULT_CONNECTIONS),
         .max_body_bytes = or_default(o->max_body_bytes, UINT64_MAX),
+        .claim = o->claim,
     };
     s->id_base = sg_id_new('r');
     s->drain_timer.fire = drain_is_late;

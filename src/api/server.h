@@ -14,6 +14,10 @@ struct sg_server_options { /* 0: a default */
         idle_ms; /* patience for a request's head, a pause in its body, between requests */
     unsigned max_connections;
     uint64_t max_body_bytes;
+    /* Sees every request before the routes do; NULL: nobody. Returns the route that takes the call,
+     * which must be SG_ROUTE_OPEN and is in no table, or NULL: the routes decide. It may set
+     * `state` and `on_error` of the call and nothing else. */
+    const struct sg_route *(*claim)(struct sg_call *c);
 };
 
 struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/e2b/e2b.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "base/auto.h"
@@ -110,7 +111,8 @@ static unsigned max_connections(void)
 
 static int make_server(struct service *s, struct sg_err *err)
 {
-    static const struct sg_route_table *const doors[] = { &sg_base_routes, &sg_rest_routes };
+    static const struct sg_route_table *const doors[] = { &sg_base_routes, &sg_rest_routes,
+                                                          &sg_e2b_routes };
     const struct sg_server_options options = {
         .tls_cert = s->o->settings->tls_cert,
         .tls_key = s->o->settings->tls_key,
@@ -118,6 +120,7 @@ static int make_server(struct service *s, struct sg_err *err)
         .body_ms = BODY_MS,
         .idle_ms = IDLE_MS,
         .max_connections = max_connections(),
+        .claim = sg_e2b_claim,
         .max_body_bytes = UINT64_MAX, /* of streamed bodies; others have SG_CALL_MAX_BODY */
     };
     s->server = sg_server_new(s->loop, s->manager, doors, SG_COUNT(doors), &options, err);

@@ -109,6 +109,8 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         return sg_fail(err, SG_UNSUPPORTED, "this host has no freezer: onExpiry must be kill");
     if (c->idle_ms > TIME_MAX_MS)
         return sg_fail(err, SG_INVALID, "idleTimeoutMs must be at most ten years");
+    if (c->door && strlen(c->door) > SG_DOOR_MAX)
+        return sg_fail(err, SG_INVALID, "its settings are over %d bytes", SG_DOOR_MAX);
     if (c->retries > RETRIES_MAX)
         return sg_fail(err, SG_INVALID, "retries must be 0 to %d", RETRIES_MAX);
     if (sg_quota_admit(m, who->org, &p.limits, err) < 0)
@@ -139,6 +141,7 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     s->idle_ms = c->idle_ms;
     s->on_expiry = c->on_expiry;
     s->retries_left = c->retries;
+    s->door = c->door ? sg_strdup(c->door) : NULL;
     s->created_ms = sg_manager_unix_ms();
     sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);
     sg_pairs_copy(&s->env, c->env, c->env_n);

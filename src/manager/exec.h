@@ -40,6 +40,7 @@ struct sg_exec {
     int64_t started_ms, ended_ms;
     uint64_t cpu_ns, max_rss_bytes;
     uint64_t total_bytes; /* of output so far: the end of the combined offset */
+    uint64_t seen_bytes;  /* of those, what some reader has had; 0 again after a restart */
     bool is_complete;     /* ended, and every byte of its output is in the journal */
     void *impl;           /* exec_internal.h */
 };

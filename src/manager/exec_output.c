@@ -216,5 +216,7 @@ ssize_t sg_reader_read(struct sg_reader *r, enum sg_stream *ret_stream, void *to
                                 ret_lost, err);
     r->at = place.at;
     r->run = place.run;
+    if (n > 0 && r->exec->seen_bytes < r->at)
+        r->exec->seen_bytes = r->at;
     return n;
 }

@@ -7,6 +7,7 @@
  * F3. Asking for what is so already, or is under way, is no error. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/auto.h"
 #include "manager/life.h"
@@ -297,6 +298,21 @@ int sg_manager_set_metadata(struct sg_sandbox *s, const struct sg_who *who, cons
     sg_pairs_done(&s->metadata);
     s->metadata = fresh;
     sg_manager_audit(s->manager, who, "sandbox.metadata", s, NULL);
+    sg_life_save(s, cb, arg);
+    return 0;
+}
+
+int sg_manager_set_door(struct sg_sandbox *s, const struct sg_who *who, const char *door,
+                        sg_sandbox_cb *cb, void *arg, struct sg_err *err)
+{
+    if (demand(s, who, "sandbox.settings", err) < 0)
+        return -1;
+    if (strlen(door) > SG_DOOR_MAX)
+        return sg_fail(err, SG_INVALID, "its settings are over %d bytes", SG_DOOR_MAX);
+    char *fresh = sg_strdup(door);
+    free(s->door);
+    s->door = fresh;
+    sg_manager_audit(s->manager, who, "sandbox.settings", s, NULL);
     sg_life_save(s, cb, arg);
     return 0;
 }

@@ -50,7 +50,9 @@ struct sg_create {
     const struct sg_pair *metadata, *env; /* borrowed for the call */
     size_t metadata_n, env_n;
     unsigned retries; /* fresh attempts when it cannot be made, or dies */
+    const char *door; /* text that a door keeps with it, or NULL */
 };
+enum { SG_DOOR_MAX = 64 << 10 };
 typedef void sg_sandbox_cb(void *arg, struct sg_sandbox *s, const struct sg_err *err);
 
 int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
@@ -92,6 +94,9 @@ int sg_manager_set_limits(struct sg_sandbox *s, const struct sg_who *who,
                           struct sg_err *err);
 int sg_manager_set_metadata(struct sg_sandbox *s, const struct sg_who *who, const struct sg_pair *v,
                             size_t n, sg_sandbox_cb *cb, void *arg, struct sg_err *err);
+
+int sg_manager_set_door(struct sg_sandbox *s, const struct sg_who *who, const char *door,
+                        sg_sandbox_cb *cb, void *arg, struct sg_err *err);
 
 /* All of the caller's own organisation. With none, `cb` comes before the call returns. */
 typedef void sg_count_cb(void *arg, unsigned count, const struct sg_err *err);

@@ -90,6 +90,10 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_json_bool(&j, s->life->is_ending);
     write_pairs(&j, "metadata", &s->metadata);
     write_pairs(&j, "env", &s->env);
+    if (s->door) {
+        sg_json_key(&j, "door");
+        sg_json_str(&j, s->door);
+    }
     sg_json_close(&j, '}');
 }
 
@@ -127,6 +131,7 @@ struct spec {
     const struct sg_jval *limits, *metadata, *env;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
     bool pauses, was_parked, is_known, is_ending;
+    const char *door;
 };
 
 static const struct sg_jfield spec_fields[] = {
@@ -141,6 +146,7 @@ static const struct sg_jfield spec_fields[] = {
     { "isEnding", SG_JT_BOOL, offsetof(struct spec, is_ending), 0, 0, false },
     { "metadata", SG_JT_OBJECT, offsetof(struct spec, metadata), 0, 0, false },
     { "env", SG_JT_OBJECT, offsetof(struct spec, env), 0, 0, false },
+    { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
 };
 #define LIMIT(key, field)                                                                          \
     {                                                                                              \
@@ -176,6 +182,7 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->life->is_ending = spec.is_ending;
     read_pairs(spec.metadata, &s->metadata);
     read_pairs(spec.env, &s->env);
+    s->door = spec.door ? sg_strdup(spec.door) : NULL;
     return 0;
 }
 

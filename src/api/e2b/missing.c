@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this API has and this server has not (yet): the answer is 400 with the reason, never
+ * silence. Names that do not exist are told first, as clients expect. */
+#include <string.h>
+
+#include "api/e2b/e2b.h"
+#include "base/banned.h"
+
+int sg_e2b_no_snapshot(struct sg_call *c, struct sg_err *err)
+{
+    return sg_e2b_sandbox(c, err)
+               ? sg_fail(err, SG_UNSUPPORTED, "snapshots are not available on this server")
+               : -1;
+}
+
+int sg_e2b_no_fork(struct sg_call *c, struct sg_err *err)
+{
+    return sg_e2b_sandbox(c, err)
+               ? sg_fail(err, SG_UNSUPPORTED, "forks are not available on this server")
+               : -1;
+}
+
+/* There are none, which can be said. */
+int sg_e2b_empty_list(struct sg_call *c, struct sg_err *err)
+{
+    (void)err;
+    sg_reply_text(c, 200, "application/json", "[]");
+    return 0;
+}
+
+int sg_e2b_no_volume(struct sg_call *c, struct sg_err *err)
+{
+    return c->method == M_POST || !sg_call_param(c, "id")[0]
+               ? sg_fail(err, SG_UNSUPPORTED, "volumes are not available on this server")
+               : sg_fail(err, SG_NOT_FOUND, "volume %s not found",
+                         sg_quote(sg_call_param(c, "id")).s);
+}
+
+int sg_e2b_no_secret(struct sg_call *c, struct sg_err *err)
+{
+    return c->method == M_POST || !sg_call_param(c, "id")[0]
+               ? sg_fail(err, SG_UNSUPPORTED, "secrets are not available on this server")
+               : sg_fail(err, SG_NOT_FOUND, "secret %s not found",
+                         sg_quote(sg_call_param(c, "id")).s);
+}
+
+int sg_e2b_no_build(struct sg_call *c, struct sg_err *err)
+{
+    (void)c;
+    return sg_fail(err, SG_UNSUPPORTED,
+                   "templates are built on the server: see 'sandglass template build'");
+}

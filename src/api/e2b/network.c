@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses a sandbox may reach. Sandboxes have no network of their own yet, so that every
+ * rule that denies holds by itself; the rules are checked and kept for the day they have. What asks
+ * for something that would have to happen on the way (headers, a proxy, TLS to a port) is refused.
+ */
+#include "api/e2b/network.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/parse.h"
+#include "base/banned.h"
+
+enum { MAX_RULES = 256, MAX_NAME = 253 };
+
+/* An address, or one with a prefix: "10.0.0.0/8", "::1". */
+static bool is_network(const char *text)
+{
+    uint8_t address[16];
+    char copy[INET6_ADDRSTRLEN];
+    size_t n = strcspn(text, "/");
+    uint64_t bits = 0;
+    if (n >= sizeof copy)
+        return false;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    bool is_v4 = inet_pton(AF_INET, copy, address) == 1;
+    if (!is_v4 && inet_pton(AF_INET6, copy, address) != 1)
+        return false;
+    return !text[n] || sg_parse_u64(sg_str_of(text + n + 1), 0, is_v4 ? 32 : 128, &bits, NULL) == 0;
+}
+
+/* "example.com", "*.example.com" */
+static bool is_domain(const char *text)
+{
+    static const char some[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+    if (text[0] == '*' && text[1] == '.')
+        text += 2;
+    size_t n = strlen(text);
+    return n > 0 && n <= MAX_NAME && strspn(text, some) == n && text[0] != '.' && text[0] != '-' &&
+           strchr(text, '.') && !strstr(text, "..");
+}
+
+static int check_list(const struct sg_jval *v, const char *key, bool may_name, bool *ret_names,
+                      bool *ret_all, struct sg_err *err)
+{
+    const struct sg_jval *list = sg_e2b_get(v, key);
+    if (!list)
+        return 0;
+    if (list->kind != SG_J_ARRAY || list->list.n > MAX_RULES)
+        return sg_fail(err, SG_INVALID, "%s must be a list of at most %d texts", key, MAX_RULES);
+    for (const struct sg_jval *m = list->list.first; m; m = m->next) {
+        const char *text = m->kind == SG_J_STRING && !memchr(m->s.p, 0, m->s.n) ? m->s.p : "";
+        bool is_name = may_name && !is_network(text) && is_domain(text);
+        if (!is_name && !is_network(text))
+            return sg_fail(err, SG_INVALID, "%s is no %s in %s", sg_quote(text).s,
+                           may_name ? "address, network or domain" : "address or network", key);
+        *ret_names |= is_name;
+        *ret_all |= strcmp(text, "0.0.0.0/0") == 0;
+    }
+    return 0;
+}
+
+int sg_e2b_network_check(const struct sg_jval *v, struct sg_e2b_record *into, struct sg_err *err)
+{
+    static const char *const missing[] = { "rules", "egressProxy", "httpsPorts" };
+    bool has_names = false, ignored = false, denies_all = into->denies_internet;
+    if (!v)
+        return 0;
+    if (v->kind != SG_J_OBJECT)
+        return sg_fail(err, SG_INVALID, "network must be an object");
+    for (size_t i = 0; i < SG_COUNT(missing); i++) {
+        const struct sg_jval *m = sg_e2b_get(v, missing[i]);
+        bool is_empty = m && (m->kind == SG_J_OBJECT || m->kind == SG_J_ARRAY) && !m->list.n;
+        if (m && !is_empty)
+            return sg_fail(err, SG_UNSUPPORTED, "network.%s is not available on this server",
+                           missing[i]);
+    }
+    if (check_list(v, "allowOut", true, &has_names, &ignored, err) < 0 ||
+        check_list(v, "denyOut", false, &ignored, &denies_all, err) < 0)
+        return -1;
+    if (has_names && !denies_all)
+        return sg_fail(err, SG_INVALID, "domains in allowOut need \"0.0.0.0/0\" in denyOut");
+    const char *mask = sg_e2b_text(v, "maskRequestHost");
+    if (mask && (strlen(mask) > MAX_NAME || strpbrk(mask, " \t\r\n/")))
+        return sg_fail(err, SG_INVALID, "maskRequestHost is no host");
+    if (mask)
+        into->mask = mask;
+    return 0;
+}
+
+/* ---- PUT: what is not named is cleared ---- */
+
+static void kept(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    (void)s;
+    if (err)
+        sg_reply_error(arg, err);
+    else
+        sg_reply_empty(arg, 204);
+}
+
+int sg_e2b_network(struct sg_call *c, struct sg_err *err)
+{
+    const struct sg_jval *body;
+    struct sg_e2b_record r;
+    struct sg_sandbox *s = sg_e2b_sandbox(c, err);
+    if (!s || sg_call_json(c, &body, err) < 0)
+        return -1;
+    if (s->state != SBX_RUNNING)
+        return sg_fail(err, SG_CONFLICT, "Sandbox %s is paused", s->id.s);
+    if (!sg_e2b_record(s, &c->arena, &r))
+        return sg_fail(err, SG_CONFLICT, "connect to sandbox %s first", s->id.s);
+    const struct sg_jval *internet = sg_e2b_get(body, "allowInternetAccess");
+    r.has_internet_flag = internet && internet->kind == SG_J_BOOL;
+    r.denies_internet = r.has_internet_flag && !internet->b;
+    if (sg_e2b_network_check(body, &r, err) < 0)
+        return -1;
+    r.network = body;
+    const char *text = sg_e2b_record_text(&c->arena, &r);
+    return text ? sg_manager_set_door(s, &c->who, text, kept, c, err)
+                : sg_fail(err, SG_INVALID, "the network settings are too large");
+}

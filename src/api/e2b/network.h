@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Network settings of a sandbox, as this door takes them: checked and kept. */
+#pragma once
+
+#include "api/e2b/e2b.h"
+
+/* `v` NULL: none. Fills `mask` of the record. SG_INVALID names what is wrong, SG_UNSUPPORTED what
+ * this server does not have. */
+int sg_e2b_network_check(const struct sg_jval *v, struct sg_e2b_record *into, struct sg_err *err);

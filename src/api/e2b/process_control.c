@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process.Process, the small calls: list, input, signals, size. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "api/e2b/e2b.h"
+#include "api/e2b/process.h"
+#include "base/auto.h"
+#include "wire/base64.h"
+#include "base/banned.h"
+
+/* ---- List ---- */
+
+static void put_process(struct sg_json *j, const struct sg_exec *x)
+{
+    sg_json_open(j, '{');
+    sg_json_key(j, "config");
+    sg_json_open(j, '{');
+    sg_e2b_put_str(j, "cmd", x->argv[0]);
+    sg_json_key(j, "args");
+    sg_json_open(j, '[');
+    for (char **a = x->argv + 1; *a; a++)
+        sg_json_str(j, *a);
+    sg_json_close(j, ']');
+    sg_json_key(j, "envs");
+    sg_json_open(j, '{');
+    sg_json_close(j, '}');
+    if (x->cwd && x->cwd[0])
+        sg_e2b_put_str(j, "cwd", x->cwd);
+    sg_json_close(j, '}');
+    sg_e2b_put_u64(j, "pid", x->pid);
+    if (x->tag)
+        sg_e2b_put_str(j, "tag", x->tag);
+    sg_json_close(j, '}');
+}
+
+int sg_envd_list(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
+{
+    (void)err;
+    size_t cursor = 0;
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, SG_E2B_MAX_REPLY);
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, "processes");
+    sg_json_open(&j, '[');
+    for (struct sg_exec *x; (x = sg_exec_next(s, &cursor));)
+        if (x->ending == SG_EXEC_RUNNING && x->argv[0])
+            put_process(&j, x);
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+/* ---- SendInput: the answer comes when all of it was taken ---- */
+
+struct feeding {
+    struct sg_call *call;
+    struct sg_reader hold; /* reads nothing: knows when the exec goes away */
+    struct sg_buf rest;
+    size_t at;
+};
+
+static void end_feeding(struct feeding *f)
+{
+    if (f->hold.exec)
+        sg_exec_forget_writable(f->hold.exec, f);
+    sg_reader_close(&f->hold);
+    sg_buf_done(&f->rest);
+}
+
+static void feed(void *arg)
+{
+    struct feeding *f = arg;
+    struct sg_call *c = f->call;
+    struct sg_exec *x = f->hold.exec;
+    struct sg_err err = { 0 };
+    int result = x ? 0 : sg_fail(&err, SG_NOT_FOUND, "the process is gone");
+    while (result == 0 && f->at < f->rest.n) {
+        ssize_t n = sg_exec_write(x, f->rest.p + f->at, f->rest.n - f->at, &err);
+        if (n == 0 && sg_exec_when_writable(x, feed, f, &err) == 0)
+            return;
+        if (n <= 0)
+            result = -1;
+        else
+            f->at += (size_t)n;
+    }
+    end_feeding(f);
+    if (result == 0) {
+        sg_envd_reply_nothing(c);
+        return;
+    }
+    err.kind = SG_INTERNAL; /* as it is told there */
+    err.sys = 0;
+    (void)sg_wrap(&err, "error writing to stdin");
+    sg_reply_error(c, &err);
+}
+
+static void feeder_gone(struct sg_call *c)
+{
+    end_feeding(sg_e2b_visit(c)->own);
+    sg_reply_end(c);
+}
+
+static void ignore(struct sg_reader *r)
+{
+    (void)r;
+}
+
+/* Base64, also with the alphabet of URLs and without padding. */
+static int decode(struct sg_call *c, struct sg_str text, struct sg_buf *out, struct sg_err *err)
+{
+    char *copy = sg_arena_alloc(&c->arena, text.n + 4);
+    size_t n = text.n;
+    if (!copy)
+        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
+    for (size_t i = 0; i < n; i++)
+        copy[i] = text.p[i] == '-' ? '+' : text.p[i] == '_' ? '/' : text.p[i];
+    while (n % 4)
+        copy[n++] = '=';
+    return sg_base64_decode(out, (struct sg_str) { copy, n }, err);
+}
+
+int sg_envd_send_input(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
+{
+    struct sg_exec *x = sg_envd_selected(c, s, false, err);
+    const struct sg_jval *input = sg_e2b_get(sg_e2b_visit(c)->body, "input");
+    const struct sg_jval *data = sg_e2b_get(input, "stdin"), *pty = sg_e2b_get(input, "pty");
+    struct feeding *f = sg_arena_alloc(&c->arena, sizeof *f);
+    if (!x)
+        return -1;
+    if (!f)
+        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
+    if (!data == !pty || (data ? data : pty)->kind != SG_J_STRING)
+        return sg_fail(err, SG_INVALID, "input must have stdin or pty, as base64");
+    if (x->has_tty != (pty != NULL))
+        return sg_fail(err, SG_INTERNAL,
+                       x->has_tty ? "tty assigned to process: use pty"
+                                  : "tty not assigned to process: use stdin");
+    if (!x->has_stdin)
+        return sg_fail(err, SG_INTERNAL, "error writing to stdin: stdin not enabled or closed");
+    *f = (struct feeding) { .call = c, .hold.wake = ignore };
+    sg_buf_init(&f->rest, SG_CALL_MAX_BODY);
+    if (decode(c, (data ? data : pty)->s, &f->rest, err) < 0) {
+        sg_buf_done(&f->rest);
+        return -1;
+    }
+    sg_reader_open(&f->hold, x, UINT64_MAX);
+    sg_e2b_visit(c)->own = f;
+    c->on_gone = feeder_gone;
+    feed(f);
+    return 0;
+}
+
+/* ---- control ---- */
+
+int sg_envd_close_stdin(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
+{
+    struct sg_exec *x = sg_envd_selected(c, s, false, err);
+    if (!x)
+        return -1;
+    if (x->has_tty)
+        return sg_fail(err, SG_INTERNAL, "a terminal's input cannot be closed");
+    if (x->has_stdin && sg_exec_close_stdin(x, err) < 0 && err->kind != SG_CONFLICT)
+        return -1;
+    sg_envd_reply_nothing(c);
+    return 0;
+}
+
+int sg_envd_send_signal(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } known[] = { { "SIGNAL_SIGKILL", SIGKILL }, { "SIGNAL_SIGTERM", SIGTERM } };
+    const struct sg_jval *body = sg_e2b_visit(c)->body;
+    const char *name = sg_e2b_text(body, "signal");
+    const uint64_t number = sg_e2b_u64(body, "signal", 0);
+    struct sg_exec *x = sg_envd_selected(c, s, false, err);
+    if (!x)
+        return -1;
+    for (size_t i = 0; i < SG_COUNT(known); i++) {
+        if (!(name && strcmp(name, known[i].name) == 0) && number != (uint64_t)known[i].number)
+            continue;
+        if (sg_exec_signal(x, &c->who, known[i].number, err) < 0)
+            return -1;
+        sg_envd_reply_nothing(c);
+        return 0;
+    }
+    return sg_fail(err, SG_UNSUPPORTED, "only SIGKILL and SIGTERM can be sent");
+}
+
+int sg_envd_update(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
+{
+    const struct sg_jval *size = sg_e2b_get(sg_e2b_get(sg_e2b_visit(c)->body, "pty"), "size");
+    const uint64_t rows = sg_e2b_u64(size, "rows", 0), cols = sg_e2b_u64(size, "cols", 0);
+    struct sg_exec *x = sg_envd_selected(c, s, false, err);
+    if (!x)
+        return -1;
+    if (size && (rows > UINT16_MAX || cols > UINT16_MAX))
+        return sg_fail(err, SG_INVALID, "a terminal has 1 to 65535 rows and columns");
+    if (size && sg_exec_resize(x, (uint32_t)rows, (uint32_t)cols, err) < 0)
+        return -1;
+    sg_envd_reply_nothing(c);
+    return 0;
+}
