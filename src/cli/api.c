@@ -150,17 +150,28 @@ int sg_api_check(struct sg_api *a, struct sg_err *err)
     return fail_as_told(a, err);
 }
 
+static int exchange(struct sg_api *a, const char *method, const char *target,
+                    const struct sg_str *body, struct sg_err *err)
+{
+    sg_buf_clear(&a->reply);
+    sg_arena_clear(&a->arena);
+    if (sg_http_send(&a->http, method, target, NULL, body, err) < 0 ||
+        sg_http_receive(&a->http, err) < 0)
+        return -1;
+    return sg_api_check(a, err) < 0 ? -1 : sg_http_read_all(&a->http, &a->reply, err);
+}
+
 int sg_api_call(struct sg_api *a, const char *method, const char *target, struct sg_buf *body,
                 const struct sg_jval **ret, struct sg_err *err)
 {
     struct sg_str text = { body ? (const char *)body->p : "", body ? body->n : 0 };
     if (body && sg_buf_check(body, "the request", err) < 0)
         return -1;
-    sg_buf_clear(&a->reply);
-    sg_arena_clear(&a->arena);
-    if (sg_http_send(&a->http, method, target, NULL, body ? &text : NULL, err) < 0 ||
-        sg_http_receive(&a->http, err) < 0 || sg_api_check(a, err) < 0 ||
-        sg_http_read_all(&a->http, &a->reply, err) < 0)
+    const bool was_open = a->http.fd >= 0, is_question = strcmp(method, "GET") == 0;
+    int r = exchange(a, method, target, body ? &text : NULL, err);
+    if (r < 0 && was_open && is_question && a->http.fd < 0) /* it was closed while we did not ask */
+        r = exchange(a, method, target, NULL, err);
+    if (r < 0)
         return -1;
     const struct sg_jval *v = NULL;
     struct sg_str answer = { (const char *)a->reply.p, a->reply.n };

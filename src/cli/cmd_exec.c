@@ -251,7 +251,7 @@ static int print_json(const struct sg_output *o, const struct sg_jval *exec)
 
 static int finish(struct sg_api *a, const struct job *j, const struct sg_output *o)
 {
-    struct sg_err err;
+    struct sg_err err = { 0 };
     const struct sg_jval *exec = NULL;
     struct sg_str text = { (const char *)o->end.p, o->end.n };
     if (!o->has_ended || sg_json_parse(text, &a->arena, &exec, &err) < 0 ||

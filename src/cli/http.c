@@ -137,7 +137,10 @@ static int send_head(struct sg_http *h, const char *method, const char *target, 
     if (sg_buf_check(&head, "the request", err) < 0)
         return -1;
     h->is_read = false;
-    return send_all(h, head.p, head.n, err);
+    if (send_all(h, head.p, head.n, err) == 0)
+        return 0;
+    sg_drop_fd(&h->fd);
+    return -1;
 }
 
 int sg_http_send(struct sg_http *h, const char *method, const char *target, const char *fields,
@@ -267,8 +270,8 @@ static ssize_t fill(struct sg_http *h, struct sg_err *err)
 static int receive_head(struct sg_http *h, struct sg_err *err)
 {
     for (;;) {
-        struct sg_str have = { (const char *)h->in.p + h->at, h->in.n - h->at };
-        const char *end = have.n ? memmem(have.p, have.n, "\r\n\r\n", 4) : NULL;
+        struct sg_str have = { h->in.p ? (const char *)h->in.p + h->at : "", h->in.n - h->at };
+        const char *end = memmem(have.p, have.n, "\r\n\r\n", 4);
         if (end) {
             have.n = (size_t)(end - have.p) + 4;
             h->at += have.n;

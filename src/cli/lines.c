@@ -21,8 +21,8 @@ void sg_lines_done(struct sg_lines *l)
 
 static bool take(struct sg_lines *l, struct sg_str *ret)
 {
-    const char *start = (const char *)l->text.p + l->at;
-    const char *end = l->text.n > l->at ? memchr(start, '\n', l->text.n - l->at) : NULL;
+    const char *start = l->text.p ? (const char *)l->text.p + l->at : "";
+    const char *end = memchr(start, '\n', l->text.n - l->at);
     if (!end)
         return false;
     *ret = (struct sg_str) { start, (size_t)(end - start) };
