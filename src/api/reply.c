@@ -192,11 +192,11 @@ void sg_reply_error_as(struct sg_call *c, int status, const struct sg_err *err)
         sg_log(status == 500 ? SG_LOG_ERROR : SG_LOG_WARN, "request failed", SG_KV("path", c->path),
                SG_KV("cause", err->msg), SG_KV("where", err->where),
                SG_KV("request", c->who.request_id));
+    const char *hint = hint_of(status, err);
     sg_auto_buf out;
     sg_buf_init(&out, MAX_ERROR);
     struct sg_json j;
     sg_json_init(&j, &out);
-    const char *hint = hint_of(status, err);
     sg_json_open(&j, '{');
     sg_json_key(&j, "error");
     sg_json_open(&j, '{');
