@@ -237,8 +237,11 @@ void sg_server_free(struct sg_server *s)
     stop_listening(s);
     s->drained = NULL;
     sg_timer_stop(s->loop, &s->drain_timer);
-    for (struct sg_conn *c; (c = s->conns);)
+    for (struct sg_conn *c; (c = s->conns);) {
+        if (c->exchange)
+            c->exchange->call.who.key = NULL; /* went with the manager */
         sg_conn_free(c);
+    }
     sg_later_cancel(s->loop, &s->drain_later);
     for (struct sg_exchange *x; (x = s->spare);) {
         s->spare = x->next;

@@ -29,7 +29,8 @@ int sg_server_listen(struct sg_server *s, int fd, bool is_local, uint32_t operat
                      struct sg_err *err);
 /* No new connections; `done` when the last call has ended or `patience_ms` is over. */
 void sg_server_drain(struct sg_server *s, uint64_t patience_ms, void (*done)(void *arg), void *arg);
-/* Calls that have not ended are told that their clients are gone, and end here. */
+/* After the manager. Calls that have not ended are told that their clients are gone, and end here.
+ */
 void sg_server_free(struct sg_server *s);
 
 struct sg_server_stats {

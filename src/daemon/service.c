@@ -209,12 +209,13 @@ static int start(struct service *s, struct sg_err *err)
     return make_server(s, err);
 }
 
-/* The launcher takes the end of its socket for our end and makes sure of it, so that the duplicate
- * stays open: the exit closes it. */
+/* The manager goes first: it answers who still waits, and lets go of streams. The launcher takes
+ * the end of its socket for our end and makes sure of it, so that the duplicate stays open: the
+ * exit closes it. */
 static void end(struct service *s)
 {
-    sg_server_free(s->server);
     sg_manager_free(s->manager);
+    sg_server_free(s->server);
     sg_audit_free(s->audit);
     sg_store_close(s->store);
     sg_loop_free(s->loop);

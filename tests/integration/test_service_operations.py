@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator looks at: metrics, logs, the audit record, the processes themselves."""
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -248,6 +249,19 @@ def test_ending_waits_for_what_is_under_way_but_not_for_streams(root):
             with contextlib.suppress(web.http.client.IncompleteRead):
                 response.read()
             response.connection.close()
+
+
+def test_who_still_waits_at_the_end_is_answered(root):
+    with Service(pool=1, settings={"log_level": "debug"}) as service:
+        box = Box(service.operator)
+        client = service.client(service.key(scopes=["read", "exec"]))
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waiting = pool.submit(client.post, f"{box.path}/exec", body={"argv": ["sleep", "100"]})
+            wait_for(lambda: service.operator.get(f"{box.path}/execs", expect=200)["execs"], what="the exec")
+            os.kill(service.daemon_pid(), signal.SIGTERM)
+            reply = waiting.result(30)
+        assert reply.status == 503 and reply.error["kind"] == "unavailable"
+        service.wait_ready()
 
 
 # ---- TLS ----
