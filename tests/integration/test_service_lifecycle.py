@@ -114,7 +114,7 @@ def test_a_page_goes_on_after_a_sandbox_that_went_meanwhile(tenant):
 def test_list_filters_by_state_and_metadata(tenant):
     a = Box(tenant, {"metadata": {"team": "red", "n": "1"}})
     b = Box(tenant, {"metadata": {"team": "red", "n": "2"}})
-    c = Box(tenant, {"metadata": {"team": "blue & co"}})
+    c = Box(tenant, {"metadata": {"team": "blue & co", "ключ=": "ж"}})
     tenant.post(f"{b.path}/pause", expect=200)
 
     def found(**query):
@@ -124,6 +124,7 @@ def test_list_filters_by_state_and_metadata(tenant):
     assert found(**{"metadata.team": "red"}) == {a.id, b.id}
     assert found(**{"metadata.team": "red", "metadata.n": "2"}) == {b.id}
     assert found(**{"metadata.team": "blue & co"}) == {c.id}
+    assert found(**{"metadata.ключ=": "ж"}) == {c.id}
     assert found(**{"metadata.team": "green"}) == set()
     assert found(state="paused") == {b.id}
     assert found(state="paused,running") == {a.id, b.id, c.id}

@@ -191,7 +191,7 @@ def server_events(response):
 
 
 def exchange(address, data, timeout=10, half_close=False):
-    """Raw bytes there, all that comes back until the other side closes or is silent."""
+    """Raw bytes there, all that comes back until the other side closes or has no more to say."""
     with dial(address, timeout) as sock:
         try:
             sock.sendall(data)
@@ -203,6 +203,7 @@ def exchange(address, data, timeout=10, half_close=False):
         try:
             while piece := sock.recv(65536):
                 got += piece
+                sock.settimeout(0.3)  # for another reply, which would come at once
         except (TimeoutError, ConnectionResetError):
             pass
         return got
