@@ -10,6 +10,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "base/banned.h"
 
 enum { LAUNCHER_FD = 3, TCP_FD = 4, UNIX_FD = 5, FIRST_OTHER_FD };
+enum { EXIT_SETTINGS = 2 }; /* they are wrong: the launcher need not try again */
 
 static bool is_socket(int fd, int option, int wanted)
 {
@@ -88,5 +90,5 @@ int main(void)
     sg_settings_done(&settings);
     if (got < 0)
         sg_log(SG_LOG_ERROR, "sandglassd ends", SG_KV("why", err.msg), SG_KV("where", err.where));
-    return got < 0 ? 1 : 0;
+    return got == 0 ? EXIT_SUCCESS : err.kind == SG_INVALID ? EXIT_SETTINGS : EXIT_FAILURE;
 }

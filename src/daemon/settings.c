@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/settings.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static int read_pem(const char *path, char **ret, struct sg_err *err)
         return 0;
     sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return sg_fail_sys(err, "open %s", sg_quote(path).s);
+        return sg_fail(err, SG_INVALID, "open %s: %s", sg_quote(path).s, strerror(errno));
     sg_auto_buf text;
     sg_buf_init(&text, MAX_PEM_BYTES);
     if (sg_buf_read_fd(&text, fd, path, err) < 0)

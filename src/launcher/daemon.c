@@ -26,6 +26,7 @@ extern char **environ;
 
 /* Descriptors as in docs/design/service.md. */
 enum { LAUNCHER_FD = 3, TCP_FD, UNIX_FD, FIRST_FREE_FD, MAX_ENV = 64 };
+enum { EXIT_SETTINGS = 2 }; /* of the daemon */
 
 static const uint64_t FIRST_PAUSE_NS = 100 * MS, LONGEST_PAUSE_NS = 1000 * MS;
 static const uint64_t STEADY_NS = 1000 * MS; /* one that lived so long did not fail to start */
@@ -107,6 +108,7 @@ static int start(struct sg_launcher *l, struct sg_err *err)
     if (spawn(d, fds, err) < 0)
         return -1;
     d->started_ns = sg_loop_now(l->loop);
+    d->starts++;
     /* Our own child, not yet waited for: the number cannot be anybody else's. */
     d->gone = (struct sg_io) { .fd = (int)syscall(SYS_pidfd_open, d->pid, 0), .ready = on_gone };
     if (d->gone.fd < 0 || sg_io_want(l->loop, &d->gone, EPOLLIN, err) < 0 ||
@@ -172,6 +174,11 @@ static void on_gone(struct sg_io *io, uint32_t events)
     sg_timer_stop(l->loop, &d->timer);
     if (d->is_ending) {
         sg_launcher_daemon_gone(l);
+        return;
+    }
+    if (d->starts == 1 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SETTINGS) {
+        d->is_hopeless = true;
+        sg_launcher_stop(l, SG_STOP_LEAVE);
         return;
     }
     log_end(status);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandglassd: started from the directory of our own program, and started again when it ends, after
- * a pause that grows while it does not stay. */
+ * a pause that grows while it does not stay. When the very first one says that its settings are
+ * wrong, the service ends: whoever starts it is there to read why. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +21,9 @@ struct sg_daemon {
     struct sg_io gone;   /* its pidfd */
     struct sg_timer timer;
     uint64_t started_ns, pause_ns;
+    unsigned starts;
     bool is_ending;
+    bool is_hopeless; /* the first one found its settings wrong */
 };
 
 /* Starts it, now and whenever it ends. */

@@ -38,7 +38,7 @@ extern char **environ;
 #define MIB (1ull << 20)
 #define PIB (1ull << 50)
 
-enum { EXIT_TRY_LATER = 75 };
+enum { EXIT_SETTINGS = 2, EXIT_TRY_LATER = 75 };
 static const uint64_t STOP_NS = 25000000000u, STOP_ALL_NS = 240000000000u,
                       LOCK_PATIENCE_NS = 2000000000, PORT_PATIENCE_NS = 5000000000u;
 
@@ -369,7 +369,7 @@ static int fail(const struct sg_err *err)
 {
     sg_log(SG_LOG_ERROR, "the launcher cannot go on", SG_KV("error", err->msg));
     return err->kind == SG_UNAVAILABLE ? EXIT_TRY_LATER
-           : err->kind == SG_INVALID   ? 2
+           : err->kind == SG_INVALID   ? EXIT_SETTINGS
                                        : EXIT_FAILURE;
 }
 
@@ -386,6 +386,8 @@ static int serve(struct sg_launcher *l, const struct sg_config *c, const struct 
     close_run_dir(l);
     if (ret < 0)
         return fail(&err);
+    if (l->daemon.is_hopeless)
+        return EXIT_SETTINGS;
     return l->stopping == SG_STOP_END && l->box_count ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
