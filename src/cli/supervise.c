@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,7 +31,7 @@ enum {
     FIRST_PAUSE_MS = 100,
     LAST_PAUSE_MS = 1000,
     STEADY_MS = 1000,      /* after so long a run the pause begins anew */
-    FIRST_START_MS = 2000, /* ended within: it cannot start, and will not by trying */
+    FIRST_START_MS = 2000, /* failed within: it cannot start, and will not by trying */
     TERM_MS = 30000,       /* then it is killed: it is made for that */
     INT_MS = 300000,       /* many sandboxes take their time */
 };
@@ -192,7 +193,8 @@ static bool has_ended(struct supervisor *s, int status)
         s->code = code;
         return false;
     }
-    if (s->starts == 1 && WIFEXITED(status) && code != 0 && lived < FIRST_START_MS * MS) {
+    if (s->starts == 1 && WIFEXITED(status) && code != 0 &&
+        (lived < FIRST_START_MS * MS || code == SG_EXIT_USAGE)) {
         s->code = code == SG_EXIT_TRY_LATER || code == SG_EXIT_USAGE ? code : SG_EXIT_FAILED;
         return false;
     }
@@ -218,15 +220,24 @@ static int timeout_ms(const struct supervisor *s)
     return at <= now ? 0 : (int)((at - now) / MS) + 1;
 }
 
+/* The launcher, or a process that a dead one left to us: one signal may stand for several. */
+static bool reap(struct supervisor *s)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        if (pid == s->pid && !has_ended(s, status))
+            return false;
+    return true;
+}
+
 /* False: done. */
 static bool take_signals(struct supervisor *s)
 {
     struct signalfd_siginfo info;
     while (read(s->signal_fd, &info, sizeof info) == sizeof info) {
-        int status;
         if (info.ssi_signo != SIGCHLD)
             stop(s, info.ssi_signo == SIGINT ? SIGINT : SIGTERM);
-        else if (s->pid && waitpid(s->pid, &status, WNOHANG) == s->pid && !has_ended(s, status))
+        else if (!reap(s))
             return false;
     }
     return s->pid || !s->stop_signal;
@@ -263,6 +274,8 @@ int sg_supervise(const struct sg_cli *cli, int lock_fd)
     (void)sigaddset(&set, SIGHUP);
     (void)sigaddset(&set, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    /* Cells whose launcher died come to us, or nobody may reap them. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     sg_auto_free char *program = sg_find_beside(places, SG_COUNT(places), &err);
     sg_auto_fd signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (!program)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import web
-from service import Box, Service, wait_for
+from service import Box, Service, children, wait_for
 
 COUNT = "i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; %s; done"
 
@@ -185,6 +185,19 @@ def test_serve_itself_can_be_killed_and_the_next_finds_all(root):
     finally:
         service.discard()
         service.remove()
+
+
+def test_what_a_dead_launcher_leaves_is_reaped(own):
+    """By serve, whose it becomes: not every pid 1 does that."""
+    def left():
+        return [pid for pid, name in children(own.process.pid) if name == "sandglass-init"]
+
+    box = Box(own.operator)
+    own.kill9_launcher()
+    own.wait_ready()
+    wait_for(lambda: len(left()) == 1, what="the end of the parked ones")
+    box.client.delete(box.path, expect=204)
+    wait_for(lambda: not left(), what="its burial")
 
 
 def test_lifetimes_go_on_counting_over_a_crash(own):
