@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
 static int collect(const char *state_dir, struct names *ret, struct sg_err *err)
 {
     ret->v[ret->n++] = sg_strdup("host");
-    int fd = sg_store_open(state_dir, false, err);
+    int fd = sg_templates_open(state_dir, false, err);
     if (fd < 0)
         return err->kind == SG_NOT_FOUND ? 0 : -1;
     sg_auto_dir dir = fdopendir(fd);
@@ -137,12 +137,12 @@ static int remove_template(const char *state_dir, const char *name, struct sg_er
         return sg_fail(err, SG_INVALID, "'host' is the machine itself and cannot be removed");
     if (sg_template_check_name(name, err) < 0)
         return -1;
-    sg_auto_fd store = sg_store_open(state_dir, false, err);
+    sg_auto_fd store = sg_templates_open(state_dir, false, err);
     if (store < 0)
         return err->kind == SG_NOT_FOUND ? sg_fail(err, SG_NOT_FOUND, "no template '%s'", name)
                                          : -1;
-    sg_store_sweep(store, NULL);
-    return sg_store_remove(store, name, err);
+    sg_templates_sweep(store, NULL);
+    return sg_templates_remove(store, name, err);
 }
 
 static int print_removed(const struct sg_cli *cli, char *const *names, int count)

@@ -102,7 +102,7 @@ static int look(struct view *ret, struct sg_err *err)
         h = sg_hash_add(h, parts, sizeof parts);
     }
     ret->has_local = access("/usr/local", F_OK) == 0;
-    (void)snprintf(ret->name, sizeof ret->name, SG_STORE_HOST_PREFIX "%016" PRIx64, h);
+    (void)snprintf(ret->name, sizeof ret->name, SG_TEMPLATES_HOST_PREFIX "%016" PRIx64, h);
     return 0;
 }
 
@@ -238,7 +238,7 @@ static int build(const char *state_dir, const struct view *v, struct sg_err *err
         return root < 0 ? sg_fail_sys(err, "open the new root") : -1;
     if (sg_stage_commit(&stage, v->name, false, err) < 0 && err->kind != SG_CONFLICT)
         return -1;
-    sg_store_sweep(stage.store_fd, v->name);
+    sg_templates_sweep(stage.store_fd, v->name);
     return 0;
 }
 
@@ -269,9 +269,9 @@ int sg_host_open(const char *state_dir, struct sg_template *t, struct sg_err *er
         __attribute__((cleanup(view_done))) struct view v = { .etc_fd = -1 };
         if (look(&v, err) < 0)
             return -1;
-        sg_auto_fd store = sg_store_open(state_dir, tries > 0, err);
+        sg_auto_fd store = sg_templates_open(state_dir, tries > 0, err);
         if (store >= 0)
-            t->lock_fd = sg_store_use(store, v.name, err);
+            t->lock_fd = sg_templates_use(store, v.name, err);
         if (t->lock_fd >= 0)
             return describe(state_dir, &v, t);
         if (err->kind != SG_NOT_FOUND || build(state_dir, &v, err) < 0)

@@ -30,7 +30,7 @@ static int lock_dir(int fd, int how)
     return (int)syscall(SYS_flock, fd, how);
 }
 
-int sg_store_open(const char *state_dir, bool may_make, struct sg_err *err)
+int sg_templates_open(const char *state_dir, bool may_make, struct sg_err *err)
 {
     sg_auto_free char *path = sg_printf("%s/templates", state_dir);
     if (may_make && sg_mkdir_all(path, 0700, err) < 0)
@@ -56,7 +56,7 @@ static bool is_still_named(int store_fd, const char *name, int fd)
            named.st_ino == held.st_ino && named.st_dev == held.st_dev;
 }
 
-int sg_store_use(int store_fd, const char *name, struct sg_err *err)
+int sg_templates_use(int store_fd, const char *name, struct sg_err *err)
 {
     for (int tries = 0; tries < LOCK_TRIES; tries++) {
         sg_auto_fd fd = open_dir(store_fd, name);
@@ -87,7 +87,7 @@ static int remove_locked(int store_fd, const char *name, struct sg_err *err)
     return sg_tree_remove(store_fd, aside, err);
 }
 
-int sg_store_remove(int store_fd, const char *name, struct sg_err *err)
+int sg_templates_remove(int store_fd, const char *name, struct sg_err *err)
 {
     sg_auto_fd fd = open_dir(store_fd, name);
     if (fd < 0 && errno == ENOENT)
@@ -110,7 +110,7 @@ static void sweep_one(int store_fd, const char *name)
         (void)remove_locked(store_fd, name, &ignored);
 }
 
-void sg_store_sweep(int store_fd, const char *keep_host)
+void sg_templates_sweep(int store_fd, const char *keep_host)
 {
     int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
@@ -118,7 +118,7 @@ void sg_store_sweep(int store_fd, const char *keep_host)
         return sg_close_p(&fd);
     struct dirent *d;
     while ((d = readdir(dir))) {
-        bool is_old_host = keep_host && sg_starts_with(d->d_name, SG_STORE_HOST_PREFIX) &&
+        bool is_old_host = keep_host && sg_starts_with(d->d_name, SG_TEMPLATES_HOST_PREFIX) &&
                            strcmp(d->d_name, keep_host) != 0;
         if (is_old_host || sg_starts_with(d->d_name, NEW_PREFIX))
             sweep_one(store_fd, d->d_name);
@@ -127,10 +127,10 @@ void sg_store_sweep(int store_fd, const char *keep_host)
 
 int sg_stage_new(const char *state_dir, struct sg_stage *ret, struct sg_err *err)
 {
-    sg_auto_fd store = sg_store_open(state_dir, true, err);
+    sg_auto_fd store = sg_templates_open(state_dir, true, err);
     if (store < 0)
         return -1;
-    sg_store_sweep(store, NULL);
+    sg_templates_sweep(store, NULL);
     for (int tries = 0; tries < LOCK_TRIES; tries++) {
         struct sg_stage s = { .fd = -1 };
         random_name(s.name, sizeof s.name);

@@ -13,17 +13,17 @@
 #include "base/err.h"
 
 /* Opens <state>/templates. With `may_make` it is made; without, SG_NOT_FOUND when absent. */
-int sg_store_open(const char *state_dir, bool may_make, struct sg_err *err);
+int sg_templates_open(const char *state_dir, bool may_make, struct sg_err *err);
 
 /* Opens the template's directory and locks it against removal. SG_NOT_FOUND. */
-int sg_store_use(int store_fd, const char *name, struct sg_err *err);
+int sg_templates_use(int store_fd, const char *name, struct sg_err *err);
 
 /* SG_NOT_FOUND, or SG_CONFLICT while it is in use. */
-int sg_store_remove(int store_fd, const char *name, struct sg_err *err);
+int sg_templates_remove(int store_fd, const char *name, struct sg_err *err);
 
 /* Removes what crashed builders left, and with `keep_host` every other version of `host` that
  * nobody uses. Never fails: what cannot be removed now is found again. */
-void sg_store_sweep(int store_fd, const char *keep_host);
+void sg_templates_sweep(int store_fd, const char *keep_host);
 
 /* A template under construction; removed by _done unless committed. */
 struct sg_stage {
@@ -39,5 +39,5 @@ void sg_stage_done(struct sg_stage *s);
  * old one keep it until they end. */
 int sg_stage_commit(struct sg_stage *s, const char *name, bool replaces, struct sg_err *err);
 
-#define SG_STORE_HOST_PREFIX ".host-"
-#define sg_auto_stage        __attribute__((cleanup(sg_stage_done))) struct sg_stage
+#define SG_TEMPLATES_HOST_PREFIX ".host-"
+#define sg_auto_stage            __attribute__((cleanup(sg_stage_done))) struct sg_stage

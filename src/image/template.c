@@ -197,9 +197,9 @@ static int read_meta(struct sg_template *t, struct sg_err *err)
 
 static int open_stored(struct sg_template *t, const char *state_dir, struct sg_err *err)
 {
-    sg_auto_fd store = sg_store_open(state_dir, false, err);
+    sg_auto_fd store = sg_templates_open(state_dir, false, err);
     if (store >= 0)
-        t->lock_fd = sg_store_use(store, t->name, err);
+        t->lock_fd = sg_templates_use(store, t->name, err);
     if (t->lock_fd < 0)
         return err->kind == SG_NOT_FOUND ? fail_not_found(t->name, err) : -1;
     if (read_meta(t, err) < 0)

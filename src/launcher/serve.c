@@ -248,7 +248,7 @@ static int templates(struct sg_launcher *l, const struct sg_msg *m, struct sg_er
     char *names[MAX_NAMES + 1];
     size_t n = 0;
     names[n++] = sg_strdup("host");
-    int store = sg_store_open(l->set.state_dir, false, NULL);
+    int store = sg_templates_open(l->set.state_dir, false, NULL);
     sg_auto_dir dir = store < 0 ? NULL : fdopendir(store);
     for (struct dirent *d; dir && n < MAX_NAMES && (d = readdir(dir));)
         if (sg_template_check_name(d->d_name, NULL) == 0)

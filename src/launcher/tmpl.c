@@ -52,7 +52,7 @@ void sg_tmpl_unref(struct sg_tmpl *t)
 static int lock_by_inode(const char *state_dir, uint64_t dev, uint64_t ino)
 {
     struct sg_err ignored;
-    sg_auto_fd store = sg_store_open(state_dir, false, &ignored);
+    sg_auto_fd store = sg_templates_open(state_dir, false, &ignored);
     int dup_fd = store < 0 ? -1 : fcntl(store, F_DUPFD_CLOEXEC, 3);
     sg_auto_dir dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
     for (struct dirent *d; dir && (d = readdir(dir));) {

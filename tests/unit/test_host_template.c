@@ -135,15 +135,15 @@ static void old_versions_go_when_nobody_uses_them(void **state)
     (void)state;
     struct sg_err err;
     sg_auto_template now = open_host();
-    sg_auto_fd dir = sg_store_open(state_dir, false, &err);
+    sg_auto_fd dir = sg_templates_open(state_dir, false, &err);
     assert_int_equal(mkdirat(dir, ".host-used", 0700), 0);
     assert_int_equal(mkdirat(dir, ".host-unused", 0700), 0);
-    sg_auto_fd user = sg_store_use(dir, ".host-used", &err);
+    sg_auto_fd user = sg_templates_use(dir, ".host-used", &err);
     assert_true(user >= 0);
     sg_auto_free char *name = sg_strdup(strstr(now.layer, ".host-"));
     *strchr(name, '/') = '\0';
     sg_template_done(&now); /* even then the present version stays */
-    sg_store_sweep(dir, name);
+    sg_templates_sweep(dir, name);
     assert_int_equal(faccessat(dir, ".host-used", F_OK, 0), 0);
     assert_int_equal(faccessat(dir, ".host-unused", F_OK, 0), -1);
     assert_int_equal(faccessat(dir, name, F_OK, 0), 0);

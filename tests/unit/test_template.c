@@ -188,13 +188,13 @@ static void a_template_in_use_is_not_removed(void **state)
     (void)state;
     struct sg_err err;
     store("mine", "", "1", false);
-    sg_auto_fd dir = sg_store_open(state_dir, false, &err);
+    sg_auto_fd dir = sg_templates_open(state_dir, false, &err);
     sg_auto_template t = { .lock_fd = -1 };
     assert_ok(sg_template_open(state_dir, "mine", &t, &err), err);
-    assert_fails(sg_store_remove(dir, "mine", &err), err, SG_CONFLICT);
+    assert_fails(sg_templates_remove(dir, "mine", &err), err, SG_CONFLICT);
     sg_template_done(&t);
-    assert_ok(sg_store_remove(dir, "mine", &err), err);
-    assert_fails(sg_store_remove(dir, "mine", &err), err, SG_NOT_FOUND);
+    assert_ok(sg_templates_remove(dir, "mine", &err), err);
+    assert_fails(sg_templates_remove(dir, "mine", &err), err, SG_NOT_FOUND);
     assert_int_equal(count_with_prefix(".new-"), 0);
 }
 
@@ -212,8 +212,8 @@ static void a_replaced_template_stays_until_its_last_user_ends(void **state)
     assert_string_equal(mark, "1");
     assert_int_equal(count_with_prefix(".new-"), 1);
     sg_template_done(&t);
-    sg_auto_fd dir = sg_store_open(state_dir, false, &err);
-    sg_store_sweep(dir, NULL);
+    sg_auto_fd dir = sg_templates_open(state_dir, false, &err);
+    sg_templates_sweep(dir, NULL);
     assert_int_equal(count_with_prefix(".new-"), 0);
 }
 
