@@ -114,9 +114,9 @@ int64_t sg_manager_unix_ms(void);
 
 /* A store callback that may outlive its object: the store calls back what is queued when it is
  * closed, which is after the manager's end. Pass sg_note_done and a note to sg_store_put_...();
- * `done` is called exactly once: by the store, or by sg_manager_free() with SG_UNAVAILABLE, and then
- * not by the store any more. That is after the _forget() hooks, which may write something: what
- * `done` looks at must outlive them.
+ * `done` is called exactly once: by the store, or by sg_manager_free() with SG_UNAVAILABLE, and
+ * then not by the store any more. That is after the _forget() hooks, which may write something:
+ * what `done` looks at must outlive them.
  *     sg_store_put_exec(m->store, &row, mode, sg_note_done, sg_note_new(m, written, x)); */
 struct sg_note *sg_note_new(struct sg_manager *m, void (*done)(void *arg, const struct sg_err *err),
                             void *arg);
