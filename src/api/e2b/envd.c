@@ -57,7 +57,7 @@ void sg_envd_reply_nothing(struct sg_call *c)
 static int read_user(struct sg_call *c, const char **ret, struct sg_err *err)
 {
     const char *basic = sg_call_header(c, "Authorization");
-    sg_auto_buf text;
+    sg_auto_buf text = { 0 };
     if (!basic || strncasecmp(basic, "Basic ", 6) != 0)
         return 0;
     sg_buf_init(&text, 1024);

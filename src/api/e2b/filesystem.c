@@ -32,7 +32,7 @@ static void fail(struct sg_call *c, const char *path, const struct sg_err *err)
 static void reply_entry(struct sg_call *c, void *arg, const struct sg_e2b_entry *e,
                         const struct sg_err *err)
 {
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!e) {
         fail(c, arg, err);

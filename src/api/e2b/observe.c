@@ -73,7 +73,7 @@ static void measured(void *arg, const struct sg_stats *st, const struct sg_err *
     struct sg_call *c = m->call;
     struct sg_err own;
     const struct sg_sandbox *s = st ? sg_manager_find(c->manager, &c->who, m->sandbox, &own) : NULL;
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!s) {
         sg_reply_error(c, st ? &own : err);
@@ -106,7 +106,7 @@ int sg_e2b_metrics(struct sg_call *c, struct sg_err *err)
     if (!s || sg_call_query_u64(c, "start", 0, INT64_MAX, &start, err) < 0 ||
         sg_call_query_u64(c, "end", 0, INT64_MAX, &end, err) < 0)
         return -1;
-    if (start <= now + 1 && end + 1 > now)
+    if (start <= now + 1 && end >= now)
         return measure(c, s, measured, err);
     sg_reply_text(c, 200, "application/json", "[]");
     return 0;
@@ -119,7 +119,7 @@ static void measured_inside(void *arg, const struct sg_stats *st, const struct s
     struct sg_call *c = m->call;
     struct sg_err own;
     const struct sg_sandbox *s = st ? sg_e2b_visited(c, &own) : NULL;
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!s) {
         sg_reply_error(c, st ? &own : err);
@@ -238,7 +238,7 @@ static int reply_logs(struct sg_call *c, const struct sg_sandbox *s, const struc
                       bool is_v2, struct sg_err *err)
 {
     const struct sg_event **v = sg_arena_alloc(&c->arena, (q->limit + 1) * sizeof *v);
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!v)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");

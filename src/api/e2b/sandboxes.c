@@ -342,7 +342,7 @@ int sg_e2b_info(struct sg_call *c, struct sg_err *err)
 {
     struct sg_sandbox *s = sg_e2b_sandbox(c, err);
     struct sg_e2b_record r;
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!s)
         return -1;

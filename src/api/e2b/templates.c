@@ -106,7 +106,7 @@ static void answered(void *arg, const char *const *names, size_t n, const struct
     struct sg_call *c = a->call;
     struct sg_err own;
     bool is_found = !a->name;
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (err) {
         sg_reply_error(c, err);

@@ -130,7 +130,7 @@ static void send(struct watch *w, struct sg_buf *out)
 /* A client that does not read loses events, and a gatherer that nobody asks stops at its limit. */
 static void tell(struct watch *w, const char *name, const char *type, const struct sg_e2b_entry *e)
 {
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     if (w->is_over || w->is_full)
         return;
     sg_buf_init(&out, EVENT_MAX);
@@ -380,7 +380,7 @@ static struct watch *find_watcher(struct sg_call *c, const struct sg_sandbox *s,
 int sg_envd_watcher_events(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
 {
     struct watch *w = find_watcher(c, s, err);
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     if (!w)
         return -1;
     sg_buf_init(&out, MAX_GATHERED + 64);
