@@ -16,7 +16,7 @@ VARIANTS = {
     "gcc": ("gcc", []),
     "clang": ("clang", []),
     "asan": ("gcc", ["-Db_sanitize=address,undefined"]),
-    "tsan": ("gcc", ["-Db_sanitize=thread"]),
+    "tsan": ("gcc", ["-Db_sanitize=thread", "-Dtests=disabled"]), # programs only
     # protections can be switched off one by one, to show that a test would notice
     "switches": ("gcc", ["-Dtest_switches=true"]),
     "fuzz": ("clang", ["-Dfuzzers=true", "-Db_sanitize=address,undefined", "-Db_lundef=false"]),

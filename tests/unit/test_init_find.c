@@ -38,7 +38,8 @@ static void find(struct rig *r, struct sg_msg m, const char *wanted)
     while (p < end)
         for (unsigned i = 0; i < 3; i++) {
             assert_non_null(memchr(p, 0, (size_t)(end - p)));
-            sg_buf_addf(&text, "%s%s", p, i < 2 ? ":" : "\n");
+            sg_buf_add_str(&text, p);
+            sg_buf_add_str(&text, i < 2 ? ":" : "\n");
             p += strlen(p) + 1;
         }
     put_file("found", sg_buf_cstr(&text), text.n);
