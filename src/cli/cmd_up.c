@@ -16,7 +16,7 @@
 #include "cli/supervise.h"
 #include "base/banned.h"
 
-enum { START_MS = 60000, TRY_MS = 10, MAX_LOG = 1 << 20, SHOWN_LOG = 2000 };
+enum { START_MS = 30000, TRY_MS = 10, MAX_LOG = 1 << 20, SHOWN_LOG = 2000 };
 static const uint64_t MS = 1000000;
 
 static void open_local(struct sg_api *a, const struct sg_cli *cli)
@@ -64,12 +64,12 @@ static int bring_up(const struct sg_cli *cli, bool *ret_was_up, struct sg_err *e
     while (!is_healthy(cli)) {
         struct pollfd p = { .fd = pidfd, .events = POLLIN };
         sg_auto_free char *log = sg_supervise_log(cli);
-        if (poll(&p, 1, TRY_MS) > 0) {
-            show_log(cli);
-            return sg_fail(err, SG_UNAVAILABLE, "the service did not start: see %s", log);
-        }
-        if (sg_now_ns() > deadline)
-            return sg_fail(err, SG_TIMEOUT, "the service does not answer: see %s", log);
+        const bool has_ended = poll(&p, 1, TRY_MS) > 0;
+        if (!has_ended && sg_now_ns() < deadline)
+            continue;
+        show_log(cli);
+        return has_ended ? sg_fail(err, SG_UNAVAILABLE, "the service did not start: see %s", log)
+                         : sg_fail(err, SG_TIMEOUT, "the service does not answer: see %s", log);
     }
     return 0;
 }

@@ -116,7 +116,9 @@ static void write_pid(int lock_fd)
 
 /* ---- settings for the launcher ---- */
 
-/* It reads the same files as we do; what came by flags goes through the environment. */
+/* It reads the same files as we do; what came by flags goes through the environment. So do the
+ * directories: without root it becomes root of its own namespace, and would look for root's. A
+ * client's key is no business of a server. */
 static void export_flags(const struct sg_cli *cli)
 {
     for (size_t i = 0; i < sg_option_count; i++) {
@@ -134,6 +136,10 @@ static void export_flags(const struct sg_cli *cli)
         }
         (void)setenv(o->env, sg_buf_cstr(&text), 1);
     }
+    (void)setenv("SANDGLASS_STATE_DIR", cli->config.state_dir, 1);
+    (void)setenv("SANDGLASS_RUN_DIR", cli->config.serve_run_dir, 1);
+    (void)unsetenv("SANDGLASS_API_KEY");
+    (void)unsetenv("SANDGLASS_URL");
     sg_auto_free char *file =
         *cli->config.config_file ? realpath(cli->config.config_file, NULL) : NULL;
     if (file)

@@ -231,6 +231,21 @@ def test_up_starts_once_and_down_ends_all(place):
     assert not (place.home / "run" / "serve.pid").exists()
 
 
+def test_an_ordinary_user_has_a_service_of_their_own(user):
+    env = {"SANDGLASS_LISTEN": f"127.0.0.1:{free_port()}", "SANDGLASS_POOL": "base=0,host=1",
+           "SANDGLASS_SERVE_TEMPLATE": "host", "SANDGLASS_API_KEY": "of another service"}
+    started = user.sandglass("up", "--json", env=env)
+    del env["SANDGLASS_API_KEY"]
+    try:
+        assert started.returncode == 0, started
+        leaks.spared.add(int((user.state_dir / "run" / "serve.pid").read_text()))
+        name = user.sandglass("create", "--quiet", env=env).stdout.strip()
+        assert user.sandglass("exec", name, "id", "-u", env=env).stdout == "1000\n"
+        assert (user.state_dir / "client.key").stat().st_uid == user.uid
+    finally:
+        assert user.sandglass("down", env=env).returncode == 0
+
+
 def test_a_killed_launcher_is_started_again(place):
     place("up")
     supervisor = int((place.home / "run" / "serve.pid").read_text())
