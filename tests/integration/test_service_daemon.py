@@ -98,4 +98,4 @@ def test_started_by_hand_it_says_who_starts_it():
     found = [path for path in (launcher.parent.parent / "libexec/sandglass/sandglassd",
                                launcher.parent.parent / "daemon/sandglassd") if path.exists()]
     done = subprocess.run([found[0]], capture_output=True, text=True, timeout=10)
-    assert done.returncode == 1 and "sandglass serve" in done.stderr
+    assert done.returncode == 2 and "sandglass serve" in done.stderr
