@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -141,6 +142,7 @@ static pid_t start_input(const struct job *j, struct sg_err *err)
         return sg_fail_sys(err, "start a process for the input");
     if (pid > 0)
         return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     sg_auto_api api;
     sg_auto_buf target;
     struct sg_err ignored;

@@ -89,6 +89,11 @@ static int connect_it(struct sg_http *h, struct sg_err *err)
 {
     h->at = 0;
     sg_buf_clear(&h->in);
+    if (sg_starts_with(h->url, "https://"))
+        return sg_fail(err, SG_UNSUPPORTED,
+                       "%s: this program speaks no TLS; on the service's own machine, unset "
+                       "SANDGLASS_URL and it uses the socket",
+                       sg_quote(h->url).s);
     h->fd = sg_starts_with(h->url, unix_prefix) ? connect_unix(h->url + strlen(unix_prefix), err)
                                                 : connect_tcp(h->authority, err);
     if (h->fd >= 0)

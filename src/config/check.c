@@ -114,11 +114,13 @@ int sg_check_level(const char *text, struct sg_err *err)
 
 int sg_check_url(const char *text, struct sg_err *err)
 {
-    if ((!sg_starts_with(text, "http://") || !text[strlen("http://")]) &&
-        !sg_starts_with(text, "unix:/"))
-        return sg_fail(err, SG_INVALID, "%s is not http://HOST:PORT or unix:PATH",
-                       sg_quote(text).s);
-    return 0;
+    static const char *const prefixes[] = { "http://", "https://", "unix:/" };
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (sg_starts_with(text, prefixes[i]) && text[strlen(prefixes[i])])
+            return 0;
+    if (!*text) /* as if it were not set */
+        return 0;
+    return sg_fail(err, SG_INVALID, "%s is not http://HOST:PORT or unix:PATH", sg_quote(text).s);
 }
 
 int sg_check_copy(const char *text, struct sg_err *err)

@@ -218,7 +218,7 @@ def on_terminal(client, service, *args, keys):
     if pid == 0:
         os.execve(sg.BIN, [sg.BIN, *args], os.environ | client.env | {"TERM": "xterm"})
     seen = b""
-    while not service.messages:
+    while len(service.messages) < 2:  # the start, and the answer to a ping
         time.sleep(0.01)
     os.write(fd, keys)
     while True:
@@ -447,6 +447,14 @@ def test_an_error_of_the_service_is_ours(client, service, status, kind, code):
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr == "sandglass: because ?[31m (do this)\n"
     assert json.loads(client("ps", "--json").stdout)["error"]["kind"] == kind
+
+
+def test_a_url_that_cannot_be_used_hurts_no_other_command(tmp_path):
+    for url in ("", "https://127.0.0.1:1"):
+        assert sg.sandglass("config", "show", env={"SANDGLASS_URL": url}).returncode == 0
+    done = sg.sandglass("ps", env={"SANDGLASS_URL": "https://127.0.0.1:1"})
+    assert done.returncode == 1 and "speaks no TLS" in done.stderr
+    assert sg.sandglass("ps", "--url", "ftp://x").returncode == 2
 
 
 def test_nobody_there_is_told_with_what_to_do(tmp_path):
