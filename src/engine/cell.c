@@ -412,7 +412,7 @@ void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd)
                          .limits = c->limits,
                          .is_rootless = c->is_rootless,
                          .is_child = true };
-    c->ids.lock_fd = -1; /* K2 */
+    c->ids.lock_fd = -1;                                       /* K2 */
     (void)sg_process_start_ticks(k.pid, &k.start_ticks, NULL); /* our child: it cannot be missing */
     sg_cgroup_done(&c->cgroup);
     k.cgroup = c->cgroup;

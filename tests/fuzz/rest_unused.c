@@ -3,6 +3,8 @@
  * need not be linked; none is ever called. */
 #include <stdlib.h>
 
+#include "base/banned.h"
+
 #define UNUSED(name)                                                                               \
     void name(void);                                                                               \
     void name(void)                                                                                \

@@ -370,6 +370,21 @@ static inline void rig_stop(void)
         (void)unlink(rig.unix_path);
 }
 
+/* The same for cmocka, with the server's own limits. */
+static inline int rig_set_up(void **state)
+{
+    (void)state;
+    rig_start(&(struct sg_server_options) { 0 });
+    return 0;
+}
+
+static inline int rig_tear_down(void **state)
+{
+    (void)state;
+    rig_stop();
+    return 0;
+}
+
 static inline void rig_turn(int ms)
 {
     struct sg_err err = { 0 };
@@ -449,4 +464,10 @@ static inline bool rig_await(int fd, struct sg_buf *in, const char *text)
 static inline bool rig_await_end(int fd, struct sg_buf *in)
 {
     return rig_await(fd, in, NULL);
+}
+
+static inline void assert_has(struct sg_buf *in, const char *text)
+{
+    if (!strstr(sg_buf_cstr(in), text))
+        fail_msg("no %s in: %.600s", text, sg_buf_cstr(in));
 }

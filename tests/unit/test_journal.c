@@ -15,6 +15,7 @@
 #include "check.h"
 #include "manager/journal.h"
 #include "manager/nowait.h"
+#include "base/banned.h"
 
 enum { KEEP = 1 << 20, ALL = 1 << 30 };
 

@@ -6,20 +6,6 @@
 
 enum { MAX_TEXT = 80 << 20 };
 
-static int start(void **state)
-{
-    (void)state;
-    rig_start(&(struct sg_server_options) { 0 });
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    rig_stop();
-    return 0;
-}
-
 static int greet(struct sg_buf *in)
 {
     int fd = rig_connect();
@@ -172,7 +158,7 @@ static void draining_says_goodbye(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, rig_set_up, rig_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_message_in_many_frames_comes_back_as_one),
         TEST(a_message_that_is_too_big_ends_the_conversation),
