@@ -47,7 +47,7 @@ static bool send_piece(struct sg_rest_follow *f, enum sg_stream stream, uint64_t
     if (f->flags & SG_FOLLOW_RAW)
         return sg_reply_add(f->call, p, n);
     sg_auto_buf line;
-    sg_buf_init(&line, PIECE_BYTES * 8);
+    sg_buf_init(&line, PIECE_BYTES * (size_t)8);
     struct sg_json j;
     sg_json_init(&j, &line);
     sg_json_open(&j, '{');

@@ -132,7 +132,7 @@ int sg_rest_sandbox_list(struct sg_call *c, struct sg_err *err)
         sg_call_query_u64(c, "limit", 1, PAGE_MAX, &limit, err) < 0)
         return -1;
     q.limit = (unsigned)limit;
-    struct sg_sandbox **found = sg_arena_alloc(&c->arena, limit * sizeof *found);
+    struct sg_sandbox **found = sg_arena_alloc(&c->arena, limit * sizeof(struct sg_sandbox *));
     if (!found)
         return sg_fail(err, SG_EXHAUSTED, "no room for the list");
     bool has_more = false;

@@ -121,7 +121,7 @@ static void one_checked(void *arg, bool is_healthy, uint64_t latency_ns, const s
 
 int sg_rest_health_all(struct sg_call *c, struct sg_err *err)
 {
-    struct sg_sandbox **found = sg_arena_alloc(&c->arena, HEALTH_MAX * sizeof *found);
+    struct sg_sandbox **found = sg_arena_alloc(&c->arena, HEALTH_MAX * sizeof(struct sg_sandbox *));
     if (!found)
         return sg_fail(err, SG_EXHAUSTED, "no room for the list");
     const struct sg_list_query q = { .states = 1u << SBX_RUNNING, .limit = HEALTH_MAX };
