@@ -4,7 +4,9 @@
  * C1. A cell ends in one order: the launcher says that it is gone; the connection is cut, so that
  *     every open question to init is answered; execs and files are told; the peer is freed.
  * C2. What the launcher tells of a cell comes before its answer to the destroy of it, so news that
- *     arrive while a cell is ending are about that cell and are of no interest. */
+ *     arrive while a cell is ending are about that cell and are of no interest.
+ * C3. What takes as long as there are bytes (archives, searches, trees to remove) and what a new
+ *     connection begins with may take any time; all else is asked again rather than waited for. */
 #include <sys/socket.h>
 
 #include "base/auto.h"
@@ -14,17 +16,20 @@
 
 #include "base/banned.h"
 
-#define GRACE_NS 1000000000u /* between the end of a connection and the launcher's word on it */
+#define GRACE_NS    1000000000u  /* between the end of a connection and the launcher's word on it */
+#define PATIENCE_NS 30000000000u /* with init, where an answer is a matter of moments */
 
 /* ---- news of init ---- */
 
+/* Late answers, too: what was begun for nobody is ended. */
 static void news(void *arg, struct sg_packet *p)
 {
     struct sg_sandbox *s = arg;
+    const enum sg_msg_type type = p->msg.type;
 
-    if (p->msg.type == SG_MSG_EXITED || p->msg.type == SG_MSG_KEPT)
+    if (type == SG_MSG_EXITED || type == SG_MSG_KEPT || type == SG_MSG_SPAWNED)
         sg_exec_news(s, p);
-    else if (p->msg.type == SG_MSG_CHANGED)
+    else if (type == SG_MSG_CHANGED || type == SG_MSG_WATCHED)
         sg_files_news(s, p);
 }
 
@@ -90,7 +95,18 @@ static void copy_cell(struct sg_sandbox *s, const struct sg_msg_l_cell *c)
 
 int sg_cell_connect(struct sg_sandbox *s, struct sg_packet *p, struct sg_err *err)
 {
-    static const struct sg_peer_ops ops = { SG_ROLE_REPLY, SG_ROLE_EVENT, news, lost, NULL };
+    static const struct sg_peer_ops ops = {
+        .answer_role = SG_ROLE_REPLY,
+        .news_role = SG_ROLE_EVENT,
+        .news = news,
+        .lost = lost,
+        .late = news,
+        .patience_ns = PATIENCE_NS,
+        .impatient = 1u << SG_MSG_SPAWN | 1u << SG_MSG_OPEN | 1u << SG_MSG_STAT |
+                     1u << SG_MSG_LIST | 1u << SG_MSG_MAKE | 1u << SG_MSG_MOVE |
+                     1u << SG_MSG_SETATTR | 1u << SG_MSG_WATCH | 1u << SG_MSG_DIAL |
+                     1u << SG_MSG_INFO,
+    };
     int fd = sg_packet_take_fd(p, 0);
 
     s->life->has_cell = true;
@@ -100,16 +116,18 @@ int sg_cell_connect(struct sg_sandbox *s, struct sg_packet *p, struct sg_err *er
     if (!s->peer)
         return sg_wrap(err, "connect to the sandbox");
     s->life->peer_fd = fd;
+    sg_cell_keep_time(s);
     return 0;
 }
 
-static void hello_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
+void sg_cell_keep_time(struct sg_sandbox *s)
 {
-    (void)p;
-    sg_life_got(arg, err);
+    if (s->peer)
+        sg_peer_hold(s->peer,
+                     s->state == SBX_PAUSING || s->state == SBX_PAUSED || s->state == SBX_RESUMING);
 }
 
-int sg_cell_hello(struct sg_sandbox *s, bool is_awaited, struct sg_err *err)
+int sg_cell_hello(struct sg_sandbox *s, sg_peer_answer *answered, struct sg_err *err)
 {
     bool is_rootless = (sg_tier_flags(s->manager->tier) & SG_L_ROOTLESS) != 0;
     struct sg_msg m = {
@@ -118,7 +136,7 @@ int sg_cell_hello(struct sg_sandbox *s, bool is_awaited, struct sg_err *err)
                    s->manager->epoch },
     };
 
-    return sg_peer_ask(s->peer, &m, NULL, 0, is_awaited ? hello_answered : NULL, s, err);
+    return sg_peer_ask(s->peer, &m, NULL, 0, answered, s, err);
 }
 
 struct sg_tier_limits sg_cell_limits(const struct sg_sandbox_limits *l)

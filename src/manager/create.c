@@ -288,7 +288,7 @@ static void cell_made(struct sg_sandbox *s)
     s->life->clock.fire = hello_late;
     sg_timer_set(l, &s->life->clock, sg_loop_now(l) + HELLO_NS);
     sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
-    if (sg_cell_hello(s, true, &err) < 0)
+    if (sg_cell_hello(s, sg_life_tier_answer, &err) < 0)
         sg_life_got(s, &err);
 }
 

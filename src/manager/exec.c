@@ -3,6 +3,7 @@
 #include "manager/exec.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -24,8 +25,11 @@ const char *sg_exec_ending_name(enum sg_exec_ending e)
 
 struct sg_exec_set *sg_exec_set(struct sg_sandbox *s)
 {
-    if (!s->exec_impl)
-        s->exec_impl = sg_new(struct sg_exec_set);
+    if (!s->exec_impl) {
+        struct sg_exec_set *set = sg_new(struct sg_exec_set);
+        set->s = s;
+        s->exec_impl = set;
+    }
     return s->exec_impl;
 }
 
@@ -181,8 +185,14 @@ void sg_exec_news(struct sg_sandbox *s, struct sg_packet *p)
         sg_exec_kept(s, p);
         return;
     }
+    if (p->msg.type == SG_MSG_SPAWNED) { /* its start was given up */
+        sg_exec_send_signal(s, p->msg.spawned.pid, SIGKILL, SG_SIGNAL_SESSION);
+        return;
+    }
     const struct sg_msg_exited *e = &p->msg.exited;
     struct sg_exec *x = sg_map_find(&s->execs, e->tag.p);
+    if (x && sg_exec_impl(x)->awaits_kept)
+        return; /* KEPT tells the same, and brings what is still in its pipes */
     if (x && x->ending == SG_EXEC_RUNNING)
         sg_exec_process_ended(x, e);
     else if (!x)
@@ -192,6 +202,7 @@ void sg_exec_news(struct sg_sandbox *s, struct sg_packet *p)
 void sg_exec_sandbox_ended(struct sg_sandbox *s)
 {
     struct sg_exec *older;
+    sg_timer_stop(s->manager->loop, &sg_exec_set(s)->reclaim);
     for (struct sg_exec *x = sg_exec_set(s)->newest; x; x = older) {
         older = sg_exec_impl(x)->older;
         if (x->ending == SG_EXEC_RUNNING)
@@ -232,6 +243,7 @@ void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending)
         sg_exec_drop(x);
     }
     sg_exec_control_forget(s);
+    sg_timer_stop(s->manager->loop, &set->reclaim);
     free(set);
     s->exec_impl = NULL;
 }

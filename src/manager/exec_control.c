@@ -73,7 +73,12 @@ static int demand_control(struct sg_exec *x, const struct sg_who *who, const cha
     struct sg_sandbox *s = x->sandbox;
     if (who && sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0)
         return sg_manager_denied(s->manager, who, action, s, err);
-    return sg_sandbox_demand_running(s, err);
+    if (sg_sandbox_demand_running(s, err) < 0)
+        return -1;
+    if (sg_exec_impl(x)->awaits_kept) /* its number is not known for sure */
+        return sg_fail(err, SG_UNAVAILABLE,
+                       "the sandbox has not answered since the service was started; try again");
+    return 0;
 }
 
 static void audit(struct sg_exec *x, const struct sg_who *who, const char *action)

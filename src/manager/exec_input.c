@@ -14,6 +14,9 @@ static int demand_input(const struct sg_exec *x, struct sg_err *err)
 {
     if (!x->has_stdin)
         return sg_fail(err, SG_CONFLICT, "exec %s was started without input", x->id.s);
+    if (sg_exec_is_live(x) && sg_exec_impl(x)->awaits_kept)
+        return sg_fail(err, SG_UNAVAILABLE,
+                       "the sandbox has not answered since the service was started; try again");
     if (!sg_exec_is_live(x) || sg_exec_impl(x)->in.fd < 0)
         return sg_fail(err, SG_CONFLICT, "the input of exec %s is closed", x->id.s);
     return 0;

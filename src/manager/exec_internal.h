@@ -55,6 +55,11 @@ struct sg_exec_set { /* s->exec_impl */
     struct sg_exec *newest, *oldest;
     unsigned ended, running, lingering; /* lingering: pipes of ended ones that are kept open */
     struct sg_kill_all *kill_all;       /* owned: exec_control.c */
+    /* after a restart */
+    struct sg_sandbox *s;
+    void (*recovered)(struct sg_sandbox *s, void *arg); /* NULL: told, or nobody waits */
+    void *recovered_arg;
+    struct sg_timer reclaim; /* asks once more */
 };
 
 static inline struct sg_exec_impl *sg_exec_impl(const struct sg_exec *x)

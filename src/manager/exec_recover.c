@@ -2,7 +2,9 @@
 /* After a restart: rows from the store, pipes and ends from init, output from the files.
  *
  * Init is asked what it kept. What has a row goes on where its files end; what has none was never
- * acknowledged, and is killed; a row that says "running" and was not kept is lost. */
+ * acknowledged, and is killed; a row that says "running" and was not kept is lost. Only an init
+ * that has told all can say that, or the end of its cell: until then such a row is believed, and
+ * its readers wait. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +17,8 @@
 #include "store/store.h"
 #include "tier/peer.h"
 #include "base/banned.h"
+
+#define RECLAIM_AGAIN_NS 1000000000u
 
 /* ---- rows ---- */
 
@@ -103,38 +107,54 @@ void sg_exec_kept(struct sg_sandbox *s, struct sg_packet *p)
     sg_exec_release(s, k->tag.p); /* of one that runs: its end is told, and released then */
 }
 
-struct recovery {
-    struct sg_sandbox *s;
-    void (*done)(struct sg_sandbox *s, void *arg);
-    void *arg;
-};
+static void tell(struct sg_sandbox *s)
+{
+    struct sg_exec_set *set = sg_exec_set(s);
+    void (*done)(struct sg_sandbox *, void *) = sg_take_ptr(&set->recovered);
+    if (done)
+        done(s, set->recovered_arg);
+}
 
+/* Where the connection stands, the trouble passes (we may be out of descriptors), and asking twice
+ * does no harm. */
 static void reclaimed(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
-    struct recovery *r = arg;
+    struct sg_sandbox *s = arg;
+    struct sg_loop *l = s->manager->loop;
     (void)p;
-    if (err)
-        sg_log(SG_LOG_WARN, "init kept nothing", SG_KV("sandbox", r->s->id.s),
+    if (!err) {
+        lose_the_rest(s);
+    } else if (err->kind != SG_UNAVAILABLE) {
+        sg_log(SG_LOG_WARN, "init could not tell what it kept", SG_KV("sandbox", s->id.s),
                SG_KV("error", err->msg));
-    lose_the_rest(r->s);
-    r->done(r->s, r->arg);
-    free(r);
+        sg_timer_set(l, &sg_exec_set(s)->reclaim, sg_loop_now(l) + RECLAIM_AGAIN_NS);
+    }
+    tell(s);
+}
+
+static void reclaim(struct sg_timer *t, uint64_t now_ns)
+{
+    struct sg_sandbox *s = SG_OWNER(t, struct sg_exec_set, reclaim)->s;
+    struct sg_msg m = { .type = SG_MSG_RECLAIM };
+    struct sg_err err;
+    (void)now_ns;
+    if (!s->peer || sg_peer_ask(s->peer, &m, NULL, 0, reclaimed, s, &err) < 0)
+        tell(s); /* the connection is over, and so will be the cell */
 }
 
 void sg_exec_recover(struct sg_sandbox *s, void (*done)(struct sg_sandbox *s, void *arg), void *arg)
 {
-    struct sg_msg m = { .type = SG_MSG_RECLAIM };
+    struct sg_exec_set *set = sg_exec_set(s);
     struct sg_err err;
     if (sg_store_each_exec(s->manager->store, s->id.s, load_row, s, &err) < 0)
         sg_log(SG_LOG_ERROR, "the rows of execs cannot be read", SG_KV("sandbox", s->id.s),
                SG_KV("error", err.msg));
-    struct recovery *r = sg_new(struct recovery);
-    *r = (struct recovery) { s, done, arg };
-    if (!s->peer || sg_peer_ask(s->peer, &m, NULL, 0, reclaimed, r, &err) < 0) {
+    set->recovered = done;
+    set->recovered_arg = arg;
+    set->reclaim.fire = reclaim;
+    if (!s->peer)
         lose_the_rest(s);
-        done(s, arg);
-        free(r);
-    }
+    reclaim(&set->reclaim, 0);
 }
 
 /* ---- journals that nobody knows ---- */

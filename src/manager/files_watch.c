@@ -65,18 +65,27 @@ int sg_files_watch(struct sg_sandbox *s, const struct sg_who *who, const char *u
     return 0;
 }
 
+static void tell_unwatch(struct sg_sandbox *s, uint32_t id)
+{
+    struct sg_msg m = { .type = SG_MSG_UNWATCH, .unwatch = { id } };
+    struct sg_err err;
+    if (s->peer)
+        (void)sg_peer_ask(s->peer, &m, NULL, 0, NULL, NULL, &err);
+}
+
 void sg_files_unwatch(struct sg_watch_sub *w)
 {
-    struct sg_msg m = { .type = SG_MSG_UNWATCH, .unwatch = { w->id } };
-    struct sg_err err;
-    if (w->s->peer)
-        (void)sg_peer_ask(w->s->peer, &m, NULL, 0, NULL, NULL, &err);
+    tell_unwatch(w->s, w->id);
     free_watch(w);
 }
 
 /* One at most has the number: what a callback does to the list does not matter then. */
 void sg_files_news(struct sg_sandbox *s, struct sg_packet *p)
 {
+    if (p->msg.type == SG_MSG_WATCHED) { /* whoever asked was told that it takes too long */
+        tell_unwatch(s, p->msg.watched.watch);
+        return;
+    }
     const struct sg_msg_changed *c = &p->msg.changed;
     for (struct sg_watch_sub *w = sg_files_set(s)->watches; w; w = w->next)
         if (w->is_told && w->id == c->watch) {

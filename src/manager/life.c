@@ -239,6 +239,7 @@ int sg_life_apply(struct sg_sandbox *s, enum sg_state_event e, struct sg_err *er
     if (sg_state_next(s->state, e, &s->state, err) < 0)
         return -1;
     sg_expiry_update(s);
+    sg_cell_keep_time(s);
     return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include "manager/manager_internal.h"
 #include "store/store.h"
+#include "tier/peer.h"
 
 enum sg_op {
     OP_NONE,
@@ -50,10 +51,11 @@ struct sg_life {
     struct sg_later bury;
     uint64_t began_ns, settled_ns;
     enum sg_state row_state;
-    bool is_known;  /* somebody was told of it: never dropped silently */
-    bool wants_end; /* somebody asked for its end, which waits for `op` */
-    bool is_ending; /* on the way to its end, not to "stopped" */
-    bool is_gone;   /* out of the maps; waits for its last answers */
+    bool is_known;    /* somebody was told of it: never dropped silently */
+    bool wants_end;   /* somebody asked for its end, which waits for `op` */
+    bool is_ending;   /* on the way to its end, not to "stopped" */
+    bool is_gone;     /* out of the maps; waits for its last answers */
+    bool is_greeting; /* of an adoption: init has not told what it kept */
 
     /* the cell */
     int peer_fd; /* borrowed from the peer, for shutdown(2) only; -1: lost, or none */
@@ -108,7 +110,7 @@ void sg_life_event(struct sg_sandbox *s, const char *type, const char *key, cons
 
 /* For one answer of the step: writes the row, with `state`. */
 void sg_life_put_row(struct sg_sandbox *s, enum sg_state state, enum sg_store_mode mode);
-/* As sg_tier_answer, with the sandbox as `arg`: one answer of the step. */
+/* As sg_tier_answer or sg_peer_answer, with the sandbox as `arg`: one answer of the step. */
 void sg_life_tier_answer(void *arg, struct sg_packet *p, const struct sg_err *err);
 
 /* ---- row.c ---- */
@@ -144,8 +146,10 @@ int sg_pairs_check(const char *what, const struct sg_pair *v, size_t n, bool is_
 
 /* Takes the connection out of the answer to L_CREATE or L_ADOPT. */
 int sg_cell_connect(struct sg_sandbox *s, struct sg_packet *p, struct sg_err *err);
-/* Asks HELLO: one answer of the step, where `is_awaited`. */
-int sg_cell_hello(struct sg_sandbox *s, bool is_awaited, struct sg_err *err);
+/* Asks HELLO; `answered` gets the sandbox. */
+int sg_cell_hello(struct sg_sandbox *s, sg_peer_answer *answered, struct sg_err *err);
+/* No time passes for questions to an init that is frozen: after every change of state. */
+void sg_cell_keep_time(struct sg_sandbox *s);
 /* Ends the cell, if there is one, and everything that hung on it, then `next`. */
 void sg_cell_end(struct sg_sandbox *s, void (*next)(struct sg_sandbox *s));
 void sg_cell_cut(struct sg_sandbox *s); /* ends the connection: open questions are answered */

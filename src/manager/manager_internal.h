@@ -146,7 +146,8 @@ void sg_manager_oom_check(struct sg_sandbox *s, sg_oom_cb *cb, void *arg);
 
 /* ---- hooks that the exec half implements ---- */
 
-/* Events of init: EXITED and KEPT, CHANGED. The packet ends with the call; take descriptors. */
+/* Events of init: EXITED and KEPT, CHANGED; and SPAWNED, WATCHED, where they answer a question that
+ * nobody waits for any more. The packet ends with the call; take descriptors. */
 void sg_exec_news(struct sg_sandbox *s, struct sg_packet *p);
 void sg_files_news(struct sg_sandbox *s, struct sg_packet *p);
 
@@ -167,8 +168,9 @@ void sg_files_forget(struct sg_sandbox *s, bool is_manager_ending);
 /* After a restart of the daemon, once per sandbox. Loads the exec rows of the sandbox into
  * s->execs. With `s->peer` (adopted, its hello was sent): asks RECLAIM, continues each KEPT that
  * has a row, kills and releases each that has none (++m->counting.unknown_execs); rows that say
- * "running" without a KEPT are lost. `done` comes once after the answer to RECLAIM; for a paused
- * sandbox that is after its thaw. Without a peer (no cell): every running row is lost; `done` comes
+ * "running" without a KEPT are lost once init says that this was all. `done` comes once after its
+ * first answer, whichever it is, or at the end of the connection; for a paused sandbox that is
+ * after its thaw. Without a peer (no cell): every running row is lost; `done` comes
  * before the call returns. */
 void sg_exec_recover(struct sg_sandbox *s, void (*done)(struct sg_sandbox *s, void *arg),
                      void *arg);

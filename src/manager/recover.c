@@ -5,8 +5,11 @@
  * R2. A row in transit is finished: pausing is frozen, resuming thawed, stopping stopped or
  *     destroyed; creating that nobody was told of is destroyed.
  * R3. A row without a cell has died. A cell without a row is destroyed.
- * R4. A paused sandbox's init is frozen: its hello and its execs are asked for, but not waited for.
- * The service is ready when every adoption is over, whichever way. */
+ * R4. Hello and execs are asked for as soon as there is a connection. A paused sandbox's init is
+ *     frozen, that of one without processor time is slow: their answers come when they come, and a
+ *     late one is no death. Until then rows that say "running" are believed.
+ * R5. The service is ready when every living cell is connected and has answered, or our patience
+ *     with all of them together is over: nobody keeps the others waiting. */
 #include <string.h>
 
 #include "base/auto.h"
@@ -16,11 +19,14 @@
 
 #include "base/banned.h"
 
-#define ANSWER_NS 15000000000u
-#define LOST      "its cell is gone: the machine or the service was restarted"
+#define PATIENCE_NS 1000000000u
+#define LOST        "its cell is gone: the machine or the service was restarted"
 
 struct sg_recovery {
-    unsigned left; /* adoptions and ends under way */
+    struct sg_manager *m;
+    unsigned adopting, ending; /* how many are under way */
+    struct sg_timer patience;
+    bool is_late; /* it is over */
 };
 
 /* ---- rows ---- */
@@ -99,20 +105,39 @@ static void finish(struct sg_manager *m)
     m->ready(m->ready_arg, NULL);
 }
 
-static void one_less(struct sg_manager *m)
+static void finish_if_done(struct sg_manager *m)
 {
-    if (m->recovery && --m->recovery->left == 0)
+    const struct sg_recovery *r = m->recovery;
+
+    if (r && r->adopting == 0 && (r->ending == 0 || r->is_late))
         finish(m);
 }
 
-static void one_done(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+static void adopted(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct sg_manager *m = arg;
 
     (void)s;
     (void)err; /* recorded as its cause */
-    if (!m->is_ending)
-        one_less(m);
+    if (m->is_ending)
+        return;
+    m->recovery->adopting--;
+    finish_if_done(m);
+}
+
+static void one_ended(struct sg_manager *m)
+{
+    if (m->is_ending || !m->recovery) /* it took too long to be waited for */
+        return;
+    m->recovery->ending--;
+    finish_if_done(m);
+}
+
+static void destroyed(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    (void)s;
+    (void)err; /* recorded as its cause */
+    one_ended(arg);
 }
 
 static void orphan_gone(void *arg, struct sg_packet *p, const struct sg_err *err)
@@ -122,8 +147,7 @@ static void orphan_gone(void *arg, struct sg_packet *p, const struct sg_err *err
     (void)p;
     if (err && !m->is_ending)
         sg_log(SG_LOG_ERROR, "cell without a row could not be destroyed", SG_KV("error", err->msg));
-    if (!m->is_ending)
-        one_less(m);
+    one_ended(m);
 }
 
 /* ---- adopting one ---- */
@@ -146,82 +170,63 @@ static void adoption_failed(struct sg_sandbox *s, const struct sg_err *err)
     sg_life_end(s, err);
 }
 
-static void execs_back(struct sg_sandbox *s)
+/* Whichever comes first: its answer, or the end of our patience. */
+static void let_go(struct sg_sandbox *s, const struct sg_err *err)
 {
-    struct sg_err err = { 0 };
-
-    sg_timer_stop(s->manager->loop, &s->life->clock);
-    if (!sg_life_failed(s, &err) && s->life->peer_fd >= 0) {
-        adoption_over(s);
+    if (!s->life->is_greeting)
         return;
-    }
-    if (err.kind == SG_OK)
-        (void)sg_fail(&err, SG_UNAVAILABLE, "its control connection ended");
-    adoption_failed(s, &err);
-}
-
-static void recovered(struct sg_sandbox *s, void *arg)
-{
-    if (arg) /* somebody waits */
-        sg_life_got(s, NULL);
-    else
-        sg_life_drop(s);
+    s->life->is_greeting = false;
+    sg_life_got(s, err);
 }
 
 static void greeted(struct sg_sandbox *s)
 {
     struct sg_err err;
 
-    if (sg_life_failed(s, &err)) {
-        sg_timer_stop(s->manager->loop, &s->life->clock);
+    if (sg_life_failed(s, &err))
         adoption_failed(s, &err);
-        return;
-    }
-    sg_life_expect(s, 1, execs_back);
-    sg_exec_recover(s, recovered, s);
+    else
+        adoption_over(s);
 }
 
-static void answer_late(struct sg_timer *t, uint64_t now_ns)
+/* Of one that was let go, the end of its connection is told by its peer. */
+static void hello_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
-    (void)now_ns;
-    sg_cell_cut(SG_OWNER(t, struct sg_life, clock)->s);
+    struct sg_sandbox *s = arg;
+
+    (void)p;
+    if (err && s->life->is_greeting)
+        let_go(s, err);
+    else if (err && err->kind != SG_UNAVAILABLE)
+        sg_death_report(s, EV_CRASH, err->msg);
+    sg_life_drop(s);
 }
 
-static void greet_running(struct sg_sandbox *s)
+static void execs_back(struct sg_sandbox *s, void *arg)
 {
-    struct sg_loop *l = s->manager->loop;
-    struct sg_err err = { 0 };
-
-    s->life->clock.fire = answer_late;
-    sg_timer_set(l, &s->life->clock, sg_loop_now(l) + ANSWER_NS);
-    sg_life_expect(s, 1, greeted);
-    if (sg_cell_hello(s, true, &err) < 0)
-        sg_life_got(s, &err);
-}
-
-static void greet_paused(struct sg_sandbox *s)
-{
-    struct sg_err err = { 0 };
-
-    if (sg_cell_hello(s, false, &err) < 0) {
-        adoption_failed(s, &err);
-        return;
-    }
-    sg_life_hold(s);
-    sg_exec_recover(s, recovered, NULL);
-    adoption_over(s);
+    (void)arg;
+    let_go(s, NULL);
+    sg_life_drop(s);
 }
 
 static void connected(struct sg_sandbox *s)
 {
-    struct sg_err err;
+    bool is_waited_for = s->state != SBX_PAUSED && !s->manager->recovery->is_late;
+    struct sg_err err = { 0 };
 
-    if (sg_life_failed(s, &err))
+    if (sg_life_failed(s, &err) || sg_cell_hello(s, hello_answered, &err) < 0) {
         adoption_failed(s, &err);
-    else if (s->state == SBX_PAUSED)
-        greet_paused(s);
-    else
-        greet_running(s);
+        return;
+    }
+    sg_life_hold(s); /* for each of the two answers */
+    sg_life_hold(s);
+    if (is_waited_for) {
+        s->life->is_greeting = true;
+        sg_life_expect(s, 1, greeted);
+    }
+    sg_exec_recover(s, execs_back, NULL);
+    if (!is_waited_for)
+        adoption_over(s);
 }
 
 static void cell_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
@@ -284,7 +289,7 @@ static void nothing(struct sg_sandbox *s, void *arg)
 static void destroy_orphan(struct sg_manager *m, const char *id)
 {
     m->counting.orphans++;
-    m->recovery->left++;
+    m->recovery->ending++;
     sg_tier_destroy(m->tier, id, orphan_gone, m);
 }
 
@@ -294,8 +299,8 @@ static void decide(struct sg_sandbox *s, bool has_cell)
     bool is_unknown = s->state == SBX_CREATING && !s->life->is_known;
 
     if (is_unknown || s->life->is_ending) {
-        m->recovery->left++;
-        sg_life_wait(&s->life->destroying, one_done, m);
+        m->recovery->ending++;
+        sg_life_wait(&s->life->destroying, destroyed, m);
         sg_destroy_begin(s);
     } else if (s->state == SBX_FAILED) {
         sg_exec_recover(s, nothing, NULL);
@@ -305,8 +310,8 @@ static void decide(struct sg_sandbox *s, bool has_cell)
         sg_exec_recover(s, nothing, NULL);
         sg_create_again(s);
     } else if (has_cell) {
-        m->recovery->left++;
-        sg_life_wait(&s->life->waiting, one_done, m);
+        m->recovery->adopting++;
+        sg_life_wait(&s->life->waiting, adopted, m);
         adopt_begin(s);
     } else {
         m->counting.lost++;
@@ -314,6 +319,23 @@ static void decide(struct sg_sandbox *s, bool has_cell)
         s->life->has_cell = true; /* it had one */
         sg_death_report(s, EV_CRASH, LOST);
     }
+}
+
+static void patience_over(struct sg_timer *t, uint64_t now_ns)
+{
+    struct sg_recovery *r = SG_OWNER(t, struct sg_recovery, patience);
+    struct sg_manager *m = r->m;
+
+    (void)now_ns;
+    r->is_late = true;
+    r->adopting++; /* until the walk is over */
+    for (struct sg_sandbox *s = m->oldest, *next; s; s = next) {
+        next = s->newer;
+        if (s->life->is_greeting)
+            sg_log(SG_LOG_WARN, "init of a sandbox does not answer yet", SG_KV("sandbox", s->id.s));
+        let_go(s, NULL);
+    }
+    adopted(m, NULL, NULL);
 }
 
 static void listed(struct sg_manager *m, struct sg_cells *c, const struct sg_err *err)
@@ -325,7 +347,7 @@ static void listed(struct sg_manager *m, struct sg_cells *c, const struct sg_err
             m->ready(m->ready_arg, err);
         return;
     }
-    m->recovery->left = 1;
+    m->recovery->adopting = 1; /* until all are decided on */
     m->counting.cells = (unsigned)c->ids.n;
     m->counting.rows = (unsigned)m->sandboxes.n;
     for (struct sg_sandbox *s = m->oldest, *next; s; s = next) {
@@ -336,7 +358,8 @@ static void listed(struct sg_manager *m, struct sg_cells *c, const struct sg_err
         if (!sg_map_find(&m->sandboxes, id))
             destroy_orphan(m, id);
     }
-    one_less(m);
+    sg_timer_set(m->loop, &m->recovery->patience, sg_loop_now(m->loop) + PATIENCE_NS);
+    adopted(m, NULL, NULL);
 }
 
 static void welcomed(void *arg, struct sg_packet *p, const struct sg_err *err)
@@ -353,11 +376,15 @@ static void welcomed(void *arg, struct sg_packet *p, const struct sg_err *err)
 void sg_recover_start(struct sg_manager *m)
 {
     m->recovery = sg_new(struct sg_recovery);
+    m->recovery->m = m;
+    m->recovery->patience.fire = patience_over;
     sg_tier_hello(m->tier, m->epoch, welcomed, m);
 }
 
 void sg_recover_free(struct sg_manager *m)
 {
+    if (m->recovery)
+        sg_timer_stop(m->loop, &m->recovery->patience);
     free(m->recovery);
     m->recovery = NULL;
 }

@@ -4,7 +4,10 @@
  * P2. Every callback may free the peer. Whoever goes on after one asks `is_gone` first.
  * P3. A packet may have 192 KiB, and a thousand peers are mostly silent: what is received and what
  *     is encoded goes through one pair of buffers for all peers of a thread (a loop is run by one
- *     thread). Only what finds no room in its socket is copied, into a queue with a bound. */
+ *     thread). Only what finds no room in its socket is copied, into a queue with a bound.
+ * P4. All that expire have the same time, so the order in which they were asked is that in which
+ *     they expire: a list through the table, and one timer, which is set when there is none and
+ *     looks again when it fires. What is answered in time costs no timer of its own. */
 #include "tier/peer.h"
 
 #include <errno.h>
@@ -16,6 +19,7 @@
 #include "base/auto.h"
 #include "base/banned.h"
 
+#define NS_PER_MS 1000000u
 enum {
     MAX_QUESTIONS = 4096,
     MAX_QUEUED = 1024,
@@ -26,6 +30,9 @@ enum {
 
 struct question {
     uint32_t id; /* 0: free */
+    bool expires;
+    uint16_t older, newer; /* of those that expire: places, or NO_PLACE */
+    uint64_t asked_ns;     /* by the peer's clock */
     sg_peer_answer *answer;
     void *arg;
 };
@@ -50,6 +57,9 @@ struct sg_peer {
     bool *is_gone; /* of a call under way; NULL: there is none */
     struct question *questions;
     size_t question_cap, question_count;
+    uint16_t oldest, newest; /* of those that expire */
+    struct sg_timer deadline;
+    uint64_t held_at_ns, held_ns; /* since when it is held, 0: it is not; how long it was before */
     struct queued *first, *last;
     size_t queued_count, queued_bytes;
 };
@@ -78,8 +88,41 @@ static void leave_shared(void)
 
 /* ---- questions ---- */
 
+/* Stands still while the other side is frozen. */
+static uint64_t clock_of(const struct sg_peer *p)
+{
+    return (p->held_at_ns ? p->held_at_ns : sg_loop_now(p->loop)) - p->held_ns;
+}
+
+static void set_deadline(struct sg_peer *p)
+{
+    if (p->oldest == NO_PLACE || p->held_at_ns || sg_timer_is_set(&p->deadline))
+        return;
+    const uint64_t asked_ns = p->questions[p->oldest].asked_ns;
+    sg_timer_set(p->loop, &p->deadline, asked_ns + p->held_ns + p->ops->patience_ns);
+}
+
+static void begin_time(struct sg_peer *p, size_t i)
+{
+    struct question *q = &p->questions[i];
+    q->expires = true;
+    q->asked_ns = clock_of(p);
+    q->older = p->newest;
+    q->newer = NO_PLACE;
+    *(p->newest == NO_PLACE ? &p->oldest : &p->questions[p->newest].newer) = (uint16_t)i;
+    p->newest = (uint16_t)i;
+    set_deadline(p);
+}
+
+static void end_time(struct sg_peer *p, const struct question *q)
+{
+    *(q->older == NO_PLACE ? &p->oldest : &p->questions[q->older].newer) = q->newer;
+    *(q->newer == NO_PLACE ? &p->newest : &p->questions[q->newer].older) = q->older;
+}
+
 /* The id of a new question, or 0. */
-static uint32_t open_question(struct sg_peer *p, sg_peer_answer *answer, void *arg)
+static uint32_t open_question(struct sg_peer *p, enum sg_msg_type type, sg_peer_answer *answer,
+                              void *arg)
 {
     if (++p->serial == 0)
         p->serial = 1;
@@ -99,7 +142,11 @@ static uint32_t open_question(struct sg_peer *p, sg_peer_answer *answer, void *a
     size_t i = p->serial & (p->question_cap - 1); /* where one is likely free */
     while (p->questions[i].id)
         i = (i + 1) & (p->question_cap - 1);
-    p->questions[i] = (struct question) { (uint32_t)p->serial << 16 | (uint32_t)i, answer, arg };
+    p->questions[i] = (struct question) { .id = (uint32_t)p->serial << 16 | (uint32_t)i,
+                                          .answer = answer,
+                                          .arg = arg };
+    if (p->ops->impatient >> type & 1)
+        begin_time(p, i);
     p->question_count++;
     return p->questions[i].id;
 }
@@ -111,6 +158,8 @@ static struct question close_question(struct sg_peer *p, uint32_t id)
     struct question q = { 0 };
     if (i < p->question_cap && id && p->questions[i].id == id) {
         q = p->questions[i];
+        if (q.expires)
+            end_time(p, &q);
         p->questions[i] = (struct question) { 0 };
         p->question_count--;
     }
@@ -135,6 +184,7 @@ static void drop_queue(struct sg_peer *p)
 static void lose(struct sg_peer *p, const struct sg_err *err, const bool *is_gone)
 {
     p->is_lost = true;
+    sg_timer_stop(p->loop, &p->deadline);
     sg_io_drop(p->loop, &p->io);
     drop_queue(p);
     if (p->ops->losing)
@@ -173,8 +223,11 @@ static void deliver(struct sg_peer *p, struct sg_packet *packet)
     if (p->epoch && m->epoch != p->epoch)
         return;
     struct question q = close_question(p, m->id);
-    if (!q.answer)
+    if (!q.answer) {
+        if (p->ops->late)
+            p->ops->late(p->arg, packet);
         return;
+    }
     if (m->type != SG_MSG_ERROR && m->type != SG_MSG_L_FAILED) {
         q.answer(q.arg, packet, NULL);
         return;
@@ -292,6 +345,48 @@ static void ready(struct sg_io *io, uint32_t events)
         p->is_gone = NULL;
 }
 
+/* ---- time ---- */
+
+static bool is_due(const struct sg_peer *p)
+{
+    return p->oldest != NO_PLACE && !p->held_at_ns &&
+           clock_of(p) - p->questions[p->oldest].asked_ns >= p->ops->patience_ns;
+}
+
+static void too_late(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    struct sg_peer *p = SG_OWNER(t, struct sg_peer, deadline);
+    struct sg_err err = { 0 };
+    bool is_gone = false;
+    (void)sg_fail(&err, SG_TIMEOUT, "no answer came in %u ms",
+                  (unsigned)(p->ops->patience_ns / NS_PER_MS));
+    p->is_gone = &is_gone;
+    while (is_due(p)) {
+        struct question q = close_question(p, p->questions[p->oldest].id);
+        q.answer(q.arg, NULL, &err);
+        if (is_gone)
+            return;
+    }
+    p->is_gone = NULL;
+    set_deadline(p);
+}
+
+void sg_peer_hold(struct sg_peer *p, bool is_held)
+{
+    if (is_held == (p->held_at_ns > 0))
+        return;
+    const uint64_t now_ns = sg_loop_now(p->loop);
+    if (is_held) {
+        p->held_at_ns = now_ns;
+        sg_timer_stop(p->loop, &p->deadline);
+    } else {
+        p->held_ns += now_ns - p->held_at_ns;
+        p->held_at_ns = 0;
+        set_deadline(p);
+    }
+}
+
 /* ---- the face ---- */
 
 struct sg_peer *sg_peer_new(struct sg_loop *l, int fd, uint32_t epoch,
@@ -299,7 +394,14 @@ struct sg_peer *sg_peer_new(struct sg_loop *l, int fd, uint32_t epoch,
 {
     struct sg_peer *p = sg_new(struct sg_peer);
     *p = (struct sg_peer) {
-        .io = { .fd = fd, .ready = ready }, .loop = l, .ops = ops, .arg = arg, .epoch = epoch
+        .io = { .fd = fd, .ready = ready },
+        .loop = l,
+        .ops = ops,
+        .arg = arg,
+        .epoch = epoch,
+        .oldest = NO_PLACE,
+        .newest = NO_PLACE,
+        .deadline = { .fire = too_late },
     };
     use_shared();
     if (sg_io_want(l, &p->io, EPOLLIN, err) < 0) {
@@ -315,6 +417,7 @@ void sg_peer_free(struct sg_peer *p)
         return;
     if (p->is_gone)
         *p->is_gone = true;
+    sg_timer_stop(p->loop, &p->deadline);
     sg_io_drop(p->loop, &p->io);
     drop_queue(p);
     free(p->questions);
@@ -327,7 +430,7 @@ int sg_peer_ask(struct sg_peer *p, struct sg_msg *m, const int *fds, unsigned fd
 {
     if (p->is_lost)
         return sg_fail(err, SG_UNAVAILABLE, "the control connection ended");
-    m->id = open_question(p, answer, arg);
+    m->id = open_question(p, m->type, answer, arg);
     m->epoch = p->epoch;
     if (!m->id)
         return sg_fail(err, SG_EXHAUSTED, "%d questions are open already", MAX_QUESTIONS);

@@ -6,7 +6,8 @@
  * dropped, a malformed packet ends the connection.
  *
  * Callbacks run on the loop, never from inside sg_peer_ask(). When the connection ends, every open
- * question is answered with SG_UNAVAILABLE, then `lost` is called once. */
+ * question is answered with SG_UNAVAILABLE, then `lost` is called once. A question that is not
+ * answered in time is answered with SG_TIMEOUT; what comes later is `late`. */
 #pragma once
 
 #include "base/buf.h"
@@ -25,6 +26,11 @@ struct sg_peer_ops {
     void (*news)(void *arg, struct sg_packet *p);
     void (*lost)(void *arg, const struct sg_err *err);
     void (*losing)(void *arg); /* may be NULL: before the open questions are answered */
+    /* May be NULL: an answer that nobody waits for, any more or at all. Without it, or with what is
+     * left after it, such a one is dropped together with its descriptors. */
+    void (*late)(void *arg, struct sg_packet *p);
+    uint64_t patience_ns; /* how long an answer to one of these may take; the others may for ever */
+    uint64_t impatient;   /* 1 << enum sg_msg_type */
 };
 
 /* Takes `fd`. Returns owned. `epoch`: answers of another one are dropped (0: any). */
@@ -36,4 +42,6 @@ void sg_peer_free(struct sg_peer *p); /* calls nothing back */
  * the answer is of no interest. Waits for room in a bounded queue; SG_EXHAUSTED past it. */
 int sg_peer_ask(struct sg_peer *p, struct sg_msg *m, const int *fds, unsigned fd_count,
                 sg_peer_answer *answer, void *arg, struct sg_err *err);
+/* The other side is frozen: meanwhile no time passes for the open questions. */
+void sg_peer_hold(struct sg_peer *p, bool is_held);
 unsigned sg_peer_open_questions(const struct sg_peer *p);

@@ -252,7 +252,13 @@ static void lost(void *arg, const struct sg_err *err)
 struct sg_tier *sg_tier_new(struct sg_loop *l, int fd, const struct sg_tier_ops *ops, void *arg,
                             struct sg_err *err)
 {
-    static const struct sg_peer_ops peer_ops = { SG_ROLE_ANSWER, SG_ROLE_NEWS, news, lost, losing };
+    static const struct sg_peer_ops peer_ops = {
+        .answer_role = SG_ROLE_ANSWER,
+        .news_role = SG_ROLE_NEWS,
+        .news = news,
+        .lost = lost,
+        .losing = losing,
+    };
     struct sg_tier *t = sg_new(struct sg_tier);
 
     *t =

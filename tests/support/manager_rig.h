@@ -35,7 +35,7 @@ struct cell {
     char id[SG_CTL_MAX_TAG + 1], template[64];
     struct sg_io init; /* the far end, read as init would */
     struct sg_tier_limits limits;
-    bool is_frozen;
+    bool is_frozen, is_mute; /* mute: it is alive, and answers nothing */
     uint32_t epoch;
 };
 
@@ -172,7 +172,7 @@ static inline int cell_connect(struct cell *c)
     cell_hang_up(c);
     assert_ok(sg_chan_pair(fds, &err), err);
     c->init = (struct sg_io) { .fd = fds[1], .ready = cell_ready };
-    if (!c->is_frozen)
+    if (!c->is_frozen && !c->is_mute)
         assert_ok(sg_io_want(c->rig->loop, &c->init, EPOLLIN, &err), err);
     return fds[0];
 }
@@ -181,7 +181,7 @@ static inline void cell_freeze(struct cell *c, bool is_frozen)
 {
     struct sg_err err;
     c->is_frozen = is_frozen;
-    if (c->init.fd >= 0)
+    if (c->init.fd >= 0 && !c->is_mute)
         assert_ok(sg_io_want(c->rig->loop, &c->init, is_frozen ? 0 : EPOLLIN, &err), err);
 }
 

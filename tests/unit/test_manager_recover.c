@@ -84,6 +84,67 @@ static void an_acknowledged_sandbox_is_there_again(void **state)
     assert_int_equal(rig_do(r, sg_manager_destroy, s).well, 1);
 }
 
+static void one_that_does_not_answer_is_no_death_and_keeps_nobody_waiting(void **state)
+{
+    struct rig *r = *state;
+    struct sg_create c = { .timeout_ms = 500000 };
+    struct sg_id quick = rig_create(r, &c)->id, slow = rig_create(r, &c)->id;
+    struct sg_err err;
+
+    rig_stop_manager(r);
+    rig_cell(r, slow.s)->is_mute = true;
+    uint64_t began_ns = sg_now_ns();
+    rig_start_manager(r);
+    assert_in_range(sg_now_ns() - began_ns, 0, 3000000000u);
+    assert_int_equal(find(r, &quick)->state, SBX_RUNNING);
+    assert_int_equal(find(r, &slow)->state, SBX_RUNNING);
+    assert_int_equal(hooks.recovered, 2);
+    rig_run_ms(r, 1500); /* longer than anybody is given to explain an end */
+    assert_int_equal(find(r, &slow)->state, SBX_RUNNING);
+    assert_int_equal(find(r, &slow)->life->op, OP_NONE);
+
+    struct cell *cell = rig_cell(r, slow.s);
+    cell->is_mute = false;
+    assert_ok(sg_io_want(r->loop, &cell->init, EPOLLIN, &err), err);
+    rig_until(r, sg_peer_open_questions(find(r, &slow)->peer) == 0);
+    assert_int_equal(find(r, &slow)->state, SBX_RUNNING);
+    assert_int_equal(r->m->metrics.deaths, 0);
+    assert_int_equal(find(r, &slow)->life->refs, 0);
+    assert_int_equal(rig_do(r, sg_manager_destroy, find(r, &slow)).well, 1);
+}
+
+static void one_that_dies_before_it_has_answered_has_failed(void **state)
+{
+    struct rig *r = *state;
+    struct sg_create c = { .timeout_ms = 500000 };
+    struct sg_id slow = rig_create(r, &c)->id;
+
+    rig_stop_manager(r);
+    rig_cell(r, slow.s)->is_mute = true;
+    rig_start_manager(r);
+    rig_kill_cell(r, slow.s, SG_L_END_MEMORY, true);
+    rig_until(r, find(r, &slow)->state == SBX_FAILED && find(r, &slow)->life->op == OP_NONE);
+    assert_non_null(strstr(find(r, &slow)->cause, "out of memory"));
+    assert_int_equal(r->m->metrics.deaths, 1);
+    assert_int_equal(rig_do(r, sg_manager_destroy, find(r, &slow)).well, 1);
+}
+
+static void a_service_that_ends_before_a_slow_one_has_answered_leaves_it(void **state)
+{
+    struct rig *r = *state;
+    struct sg_create c = { .timeout_ms = 500000 };
+    struct sg_id slow = rig_create(r, &c)->id;
+
+    rig_stop_manager(r);
+    rig_cell(r, slow.s)->is_mute = true;
+    rig_start_manager(r);
+    rig_stop_manager(r);
+    rig_cell(r, slow.s)->is_mute = false;
+    rig_start_manager(r);
+    assert_int_equal(find(r, &slow)->state, SBX_RUNNING);
+    assert_int_equal(r->m->report.lost, 0);
+}
+
 static void a_create_that_nobody_was_told_of_is_undone(void **state)
 {
     struct rig *r = *state;
@@ -434,6 +495,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(an_acknowledged_sandbox_is_there_again),
+        RIG_TEST(one_that_does_not_answer_is_no_death_and_keeps_nobody_waiting),
+        RIG_TEST(one_that_dies_before_it_has_answered_has_failed),
+        RIG_TEST(a_service_that_ends_before_a_slow_one_has_answered_leaves_it),
         BARE_TEST(a_create_that_nobody_was_told_of_is_undone),
         BARE_TEST(a_fresh_attempt_for_a_known_sandbox_goes_on),
         BARE_TEST(a_fresh_attempt_that_had_its_cell_starts_over),

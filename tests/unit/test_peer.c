@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "check.h"
 #include "tier/peer.h"
 #include "base/banned.h"
@@ -19,7 +20,7 @@ struct rig {
     struct sg_peer *peer;
     int far;
     struct sg_packet got; /* at the far end */
-    unsigned news, lost;
+    unsigned news, lost, late;
     enum sg_msg_type last_news;
     bool frees_in_lost, frees_in_news;
 };
@@ -55,8 +56,22 @@ static void note_lost(void *arg, const struct sg_err *err)
     }
 }
 
+static void note_late(void *arg, struct sg_packet *p)
+{
+    struct rig *r = arg;
+    assert_non_null(p);
+    r->late++;
+}
+
+#define PATIENCE_NS 60000000u
 static const struct sg_peer_ops ops = {
-    .answer_role = SG_ROLE_REPLY, .news_role = SG_ROLE_EVENT, .news = take_news, .lost = note_lost
+    .answer_role = SG_ROLE_REPLY,
+    .news_role = SG_ROLE_EVENT,
+    .news = take_news,
+    .lost = note_lost,
+    .late = note_late,
+    .patience_ns = PATIENCE_NS,
+    .impatient = 1u << SG_MSG_STAT,
 };
 
 static int start(void **state)
@@ -121,6 +136,22 @@ static void ask(struct rig *r, struct answer *a)
     assert_ok(sg_peer_ask(r->peer, &m, NULL, 0, take_answer, a, &err), err);
 }
 
+static void ask_in_time(struct rig *r, struct answer *a)
+{
+    struct sg_msg m = { .type = SG_MSG_STAT, .stat = { .path = sg_text_of("/x") } };
+    struct sg_err err = { 0 };
+    a->rig = r;
+    a->fd = -1;
+    assert_ok(sg_peer_ask(r->peer, &m, NULL, 0, take_answer, a, &err), err);
+}
+
+static void pass_time(struct rig *r, uint64_t ns)
+{
+    struct sg_err err = { 0 };
+    for (uint64_t end = sg_now_ns() + ns; sg_now_ns() < end;)
+        assert_ok(sg_loop_turn(r->loop, 1, &err), err);
+}
+
 static uint32_t hear(struct rig *r)
 {
     struct sg_err err = { 0 };
@@ -178,6 +209,96 @@ static void an_answer_to_nothing_is_dropped(void **state)
     turn(r);
     assert_int_equal(a.calls, 1);
     assert_int_equal(r->lost, 0);
+}
+
+static void what_is_not_answered_in_time_is_over_and_its_descriptor_is_closed(void **state)
+{
+    struct rig *r = *state;
+    struct answer late = { 0 }, patient = { 0 }, again = { 0 };
+    int fds[2];
+    char c;
+    ask_in_time(r, &late);
+    uint32_t id = hear(r);
+    ask(r, &patient);
+    uint32_t patient_id = hear(r);
+    pass_time(r, PATIENCE_NS / 2);
+    assert_int_equal(late.calls, 0);
+    ask_in_time(r, &again);
+    pass_time(r, PATIENCE_NS / 2 + 2000000);
+    assert_int_equal(late.calls, 1);
+    assert_int_equal(late.err.kind, SG_TIMEOUT);
+    assert_int_equal(again.calls, 0);
+    assert_int_equal(patient.calls, 0);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    say(r, (struct sg_msg) { .type = SG_MSG_FD, .id = id, .epoch = EPOCH }, fds[1]);
+    (void)close(fds[1]);
+    say_ok(r, hear(r));
+    turn(r);
+    assert_int_equal(late.calls, 1);
+    assert_int_equal(r->late, 1);
+    assert_int_equal(read(fds[0], &c, 1), 0); /* nobody has the other end */
+    (void)close(fds[0]);
+    assert_int_equal(again.type, SG_MSG_OK);
+    pass_time(r, PATIENCE_NS);
+    assert_int_equal(again.calls, 1);
+    say_ok(r, patient_id);
+    turn(r);
+    assert_int_equal(patient.type, SG_MSG_OK);
+}
+
+static void no_time_passes_for_one_that_is_frozen(void **state)
+{
+    struct rig *r = *state;
+    struct answer before = { 0 }, meanwhile = { 0 };
+    ask_in_time(r, &before);
+    pass_time(r, PATIENCE_NS / 2);
+    sg_peer_hold(r->peer, true);
+    sg_peer_hold(r->peer, true);
+    pass_time(r, PATIENCE_NS);
+    ask_in_time(r, &meanwhile);
+    pass_time(r, PATIENCE_NS);
+    assert_int_equal(before.calls + meanwhile.calls, 0);
+    sg_peer_hold(r->peer, false);
+    pass_time(r, PATIENCE_NS / 4);
+    assert_int_equal(before.calls, 0);
+    pass_time(r, PATIENCE_NS / 4 + 2000000);
+    assert_int_equal(before.err.kind, SG_TIMEOUT);
+    assert_int_equal(meanwhile.calls, 0);
+    pass_time(r, PATIENCE_NS / 2);
+    assert_int_equal(meanwhile.err.kind, SG_TIMEOUT);
+}
+
+static void a_peer_may_be_freed_by_one_that_came_too_late(void **state)
+{
+    struct rig *r = *state;
+    struct answer a[3] = { { 0 }, { .frees = true }, { 0 } };
+    for (unsigned i = 0; i < 3; i++)
+        ask_in_time(r, &a[i]);
+    pass_time(r, PATIENCE_NS + 2000000);
+    assert_int_equal(a[0].calls + a[1].calls, 2);
+    assert_int_equal(a[2].calls, 0);
+    assert_null(r->peer);
+}
+
+static void any_order_of_answers_leaves_the_right_ones_to_expire(void **state)
+{
+    struct rig *r = *state;
+    struct answer a[30] = { 0 };
+    uint32_t ids[30];
+    for (unsigned i = 0; i < 30; i++) {
+        ask_in_time(r, &a[i]);
+        ids[i] = hear(r);
+    }
+    for (unsigned i = 0; i < 30; i += 3) {
+        say_ok(r, ids[(i * 7) % 30]);
+        turn(r);
+    }
+    pass_time(r, PATIENCE_NS + 2000000);
+    for (unsigned i = 0; i < 30; i++) {
+        assert_int_equal(a[i].calls, 1);
+        assert_int_equal(a[i].err.kind, i % 3 ? SG_TIMEOUT : SG_OK);
+    }
+    assert_int_equal(sg_peer_open_questions(r->peer), 0);
 }
 
 static void an_error_message_becomes_an_error(void **state)
@@ -399,6 +520,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(answers_find_their_questions_in_any_order),
         EACH(an_answer_to_nothing_is_dropped),
+        EACH(what_is_not_answered_in_time_is_over_and_its_descriptor_is_closed),
+        EACH(no_time_passes_for_one_that_is_frozen),
+        EACH(a_peer_may_be_freed_by_one_that_came_too_late),
+        EACH(any_order_of_answers_leaves_the_right_ones_to_expire),
         EACH(an_error_message_becomes_an_error),
         EACH(a_question_without_interest_needs_no_place),
         EACH(news_are_told),
