@@ -463,6 +463,8 @@ void sg_cell_free(struct sg_cell *c)
         (void)sg_plan_wait(&c->plan, TEARDOWN_MS);
     }
     sg_cell_kill(c);
+    if (c->pid > 0 && c->has_cgroups && waitpid(c->pid, NULL, __WALL | WNOHANG) == 0)
+        sg_cgroup_unthrottle(&c->cgroup); /* it is not gone yet, and may be many */
     if (c->pid > 0)
         while (waitpid(c->pid, NULL, __WALL) < 0 && errno == EINTR)
             ;

@@ -63,6 +63,10 @@ int sg_cgroup_usage(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_e
 int sg_cgroup_relimit(const struct sg_cgroup *g, const struct sg_limits *was,
                       const struct sg_limits *l, struct sg_err *err);
 
+/* No limit of processor time any more, for those who are to die: even that takes some, and hundreds
+ * who share a hundredth of a processor would need many seconds. Best effort. */
+void sg_cgroup_unthrottle(const struct sg_cgroup *g);
+
 bool sg_cgroup_can_freeze(const struct sg_cgroup *g);
 /* Asks for it; sg_cgroup_is_frozen() tells when it is so. SG_UNSUPPORTED without a freezer. */
 int sg_cgroup_freeze(const struct sg_cgroup *g, bool is_frozen, struct sg_err *err);

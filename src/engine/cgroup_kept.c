@@ -73,6 +73,17 @@ int sg_cgroup_relimit(const struct sg_cgroup *g, const struct sg_limits *was,
     return 0;
 }
 
+void sg_cgroup_unthrottle(const struct sg_cgroup *g)
+{
+    sg_auto_fd dir = open_group(g, SG_CTRL_CPU);
+    if (dir < 0)
+        return;
+    if (g->is_v2)
+        (void)sg_file_write(dir, "cpu.max", "max", NULL);
+    else
+        (void)sg_file_write(dir, "cpu.cfs_quota_us", "-1", NULL);
+}
+
 /* ---- freezer ---- */
 
 bool sg_cgroup_can_freeze(const struct sg_cgroup *g)

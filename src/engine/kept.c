@@ -236,11 +236,12 @@ bool sg_kept_may_be_killed(const struct sg_kept *k)
 
 /* ---- end ---- */
 
-/* A frozen v1 group cannot die: it is thawed once death is on its way, so that nobody inside gets
- * to run. */
+/* Whatever keeps it from dying is lifted once death is on its way, so that nobody inside gets to
+ * run: a frozen v1 group cannot die, and one without processor time takes its time. */
 void sg_kept_kill(struct sg_kept *k)
 {
     (void)sg_raw(SYS_pidfd_send_signal, k->pidfd, SIGKILL, 0, 0);
+    sg_cgroup_unthrottle(&k->cgroup);
     if (k->may_be_frozen && !k->cgroup.is_v2)
         (void)sg_kept_thaw(k, NULL);
 }
