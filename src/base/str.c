@@ -89,6 +89,17 @@ struct sg_quoted sg_quote_str(struct sg_str text)
     return q;
 }
 
+struct sg_str sg_last_part(const char *path)
+{
+    size_t end = strlen(path);
+    while (end && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start && path[start - 1] != '/')
+        start--;
+    return (struct sg_str) { path + start, end - start };
+}
+
 struct sg_quoted sg_quote(const char *text)
 {
     return sg_quote_str(sg_str_of(text));

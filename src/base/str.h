@@ -36,6 +36,9 @@ struct sg_quoted {
 struct sg_quoted sg_quote(const char *text);
 struct sg_quoted sg_quote_str(struct sg_str text);
 
+/* What is behind the last slash; slashes at the end do not count: "b" of "/a/b/", "" of "/". */
+struct sg_str sg_last_part(const char *path);
+
 bool sg_utf8_valid(const char *p, size_t n);
 /* Bytes at the front that may be shown as they are: one character, or 0 for a quote, a backslash, a
  * control character and what is no UTF-8. n > 0. */

@@ -44,26 +44,14 @@ static struct side parse_side(const char *word)
 
 /* ---- names ---- */
 
-/* The last part: of "/a/b/" it is "b". Returns owned. */
-static char *last_part(const char *path)
-{
-    size_t n = strlen(path);
-    while (n && path[n - 1] == '/')
-        n--;
-    size_t start = n;
-    while (start && path[start - 1] != '/')
-        start--;
-    return sg_printf("%.*s", (int)(n - start), path + start);
-}
-
 /* `dst` itself, or `src`'s name in it. Returns owned. */
 static char *target_of(const char *dst, bool is_directory, const char *src)
 {
     const size_t n = strlen(dst);
     if (!is_directory && (!n || dst[n - 1] != '/'))
         return sg_strdup(dst);
-    sg_auto_free char *name = last_part(src);
-    return sg_printf("%s%s%s", dst, n && dst[n - 1] == '/' ? "" : "/", name);
+    const struct sg_str name = sg_last_part(src);
+    return sg_printf("%s%s%.*s", dst, n && dst[n - 1] == '/' ? "" : "/", (int)name.n, name.p);
 }
 
 static void file_target(struct sg_buf *out, const struct side *s, const char *tail,

@@ -33,16 +33,11 @@ static char *join(const char *dir, const char *name)
     return sg_printf("%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
 }
 
-/* The part after the last slash; trailing slashes do not count. Returns owned. */
+/* Returns owned. */
 static char *base_name(const char *path)
 {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t start = end;
-    while (start > 0 && path[start - 1] != '/')
-        start--;
-    return sg_printf("%.*s", (int)(end - start), path + start);
+    const struct sg_str name = sg_last_part(path);
+    return sg_printf("%.*s", (int)name.n, name.p);
 }
 
 static int spend(struct copy *c, uint64_t bytes, const char *what, struct sg_err *err)

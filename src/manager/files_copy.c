@@ -107,17 +107,6 @@ static int transfer(struct copy *c, struct sg_err *err)
     return 0; /* the one that was asked answers */
 }
 
-static char *last_name(const char *path)
-{
-    size_t n = strlen(path);
-    while (n && path[n - 1] == '/')
-        n--;
-    size_t start = n;
-    while (start && path[start - 1] != '/')
-        start--;
-    return sg_printf("%.*s", (int)(n - start), path + start);
-}
-
 static void looked(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct copy *c = arg;
@@ -125,8 +114,8 @@ static void looked(void *arg, struct sg_packet *p, const struct sg_err *err)
     if (p && p->msg.type == SG_MSG_STATED && S_ISDIR(p->msg.stated.mode)) {
         c->whole = sg_strdup(c->temporary);
     } else {
-        sg_auto_free char *name = last_name(c->path);
-        c->whole = sg_printf("%s/%s", c->temporary, name);
+        const struct sg_str name = sg_last_part(c->path);
+        c->whole = sg_printf("%s/%.*s", c->temporary, (int)name.n, name.p);
     }
     if (c->err.kind != SG_OK || transfer(c, &c->err) < 0)
         end_copy(c);

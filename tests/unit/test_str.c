@@ -121,6 +121,20 @@ static void views_compare_by_whole_length(void **state)
     assert_false(sg_starts_with("--na", "--name"));
 }
 
+static void the_last_part_of_a_path_is_its_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *name;
+    } cases[] = {
+        { "/a/b", "b" }, { "/a/b/", "b" }, { "a/bc//", "bc" }, { "abc", "abc" },
+        { "./", "." },   { "/", "" },      { "//", "" },       { "", "" },
+    };
+    for (size_t i = 0; i < SG_COUNT(cases); i++)
+        if (!sg_str_is(sg_last_part(cases[i].path), cases[i].name))
+            fail_msg("of %s", cases[i].path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +145,7 @@ int main(void)
         cmocka_unit_test(the_longest_text_that_fits_is_not_cut),
         cmocka_unit_test(utf8_is_told_from_rubbish),
         cmocka_unit_test(views_compare_by_whole_length),
+        cmocka_unit_test(the_last_part_of_a_path_is_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
