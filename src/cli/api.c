@@ -188,6 +188,12 @@ const char *sg_api_text(const struct sg_jval *v, const char *key)
     return m && m->kind == SG_J_STRING ? m->s.p : "";
 }
 
+const struct sg_jval *sg_api_first(const struct sg_jval *v, const char *key)
+{
+    const struct sg_jval *m = sg_json_get(v, key);
+    return m && m->kind == SG_J_ARRAY ? m->list.first : NULL;
+}
+
 uint64_t sg_api_u64(const struct sg_jval *v, const char *key)
 {
     const struct sg_jval *m = sg_json_get(v, key);

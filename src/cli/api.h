@@ -37,6 +37,8 @@ int sg_api_check(struct sg_api *a, struct sg_err *err);
 /* Members, with "" and 0 for those that are not there or of another kind. */
 const char *sg_api_text(const struct sg_jval *v, const char *key);
 uint64_t sg_api_u64(const struct sg_jval *v, const char *key);
+/* The first element of an array, or NULL; the others are behind its `next`. */
+const struct sg_jval *sg_api_first(const struct sg_jval *v, const char *key);
 
 /* Whether a flag was given on the command line: what comes from files is meant for `run`. */
 bool sg_cli_has_flag(const struct sg_cli *cli, const char *flag);

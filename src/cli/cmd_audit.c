@@ -47,9 +47,7 @@ static int read_pages(struct sg_api *a, struct ring *r, struct sg_err *err)
         (void)snprintf(target, sizeof target, "/v1/audit?after=%llu", (unsigned long long)after);
         if (sg_api_call(a, "GET", target, NULL, &page, err) < 0)
             return -1;
-        const struct sg_jval *list = sg_json_get(page, "records");
-        for (const struct sg_jval *i = list && list->kind == SG_J_ARRAY ? list->list.first : NULL;
-             i; i = i->next)
+        for (const struct sg_jval *i = sg_api_first(page, "records"); i; i = i->next)
             keep(r, i);
         const uint64_t next = sg_api_u64(page, "next");
         has_more = sg_json_get(page, "next") && next > after;

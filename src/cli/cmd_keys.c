@@ -9,12 +9,11 @@
 #include "cli/table.h"
 #include "base/banned.h"
 
-static void add_list(struct sg_table *t, const struct sg_jval *list)
+static void add_list(struct sg_table *t, const struct sg_jval *first)
 {
     sg_auto_buf text;
     sg_buf_init(&text, 1024);
-    for (const struct sg_jval *m = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; m;
-         m = m->next)
+    for (const struct sg_jval *m = first; m; m = m->next)
         if (m->kind == SG_J_STRING)
             sg_buf_addf(&text, "%s%s", text.n ? "," : "", m->s.p);
     sg_table_add(t, sg_buf_cstr(&text));
@@ -34,14 +33,12 @@ int sg_cmd_keys_list(struct sg_cli *cli)
         return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "ID", "NAME", "BEGINS", "SCOPES", "TEMPLATES", "AGE", "STATE");
-    const struct sg_jval *list = sg_json_get(v, "keys");
-    for (const struct sg_jval *k = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; k;
-         k = k->next) {
+    for (const struct sg_jval *k = sg_api_first(v, "keys"); k; k = k->next) {
         sg_table_add(&t, sg_api_text(k, "id"));
         sg_table_add(&t, sg_api_text(k, "name"));
         sg_table_add(&t, sg_api_text(k, "shown"));
-        add_list(&t, sg_json_get(k, "scopes"));
-        add_list(&t, sg_json_get(k, "templates"));
+        add_list(&t, sg_api_first(k, "scopes"));
+        add_list(&t, sg_api_first(k, "templates"));
         sg_table_add(&t, sg_short_since(sg_api_text(k, "createdAt")).s);
         if (*sg_api_text(k, "revokedAt"))
             sg_table_add(&t, "revoked");
@@ -119,22 +116,5 @@ int sg_cmd_keys_create(struct sg_cli *cli)
 
 int sg_cmd_keys_revoke(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf target, json, text;
-    struct sg_err err;
-    struct sg_json j;
-    sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_buf_init(&json, 4096);
-    sg_buf_init(&text, 4096);
-    sg_api_path(&target, "keys", cli->args[0]);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "DELETE", sg_buf_cstr(&target), NULL, NULL, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    sg_json_init(&j, &json);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "revoked");
-    sg_json_str(&j, cli->args[0]);
-    sg_json_close(&j, '}');
-    sg_buf_addf(&text, "%s\n", cli->args[0]);
-    return cli->config.json ? sg_api_print(&json) : sg_cli_print(&text);
+    return sg_cli_remove(cli, "keys", "revoked");
 }

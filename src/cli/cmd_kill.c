@@ -34,15 +34,10 @@ static int kill_one(struct sg_api *a, const struct sg_cli *cli, const char *exec
 static int find_running(struct sg_api *a, const char *sandbox, struct sg_buf *ids,
                         struct sg_err *err)
 {
-    const struct sg_jval *v;
-    sg_auto_buf target;
-    sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", sandbox, "execs");
-    if (sg_api_call(a, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
+    const struct sg_jval *x;
+    if (sg_sandbox_execs(a, sandbox, &x, err) < 0)
         return -1;
-    const struct sg_jval *list = sg_json_get(v, "execs");
-    for (const struct sg_jval *x = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; x;
-         x = x->next)
+    for (; x; x = x->next)
         if (strcmp(sg_api_text(x, "state"), "running") == 0)
             sg_buf_add(ids, sg_api_text(x, "id"), strlen(sg_api_text(x, "id")) + 1);
     return sg_buf_check(ids, "the list of execs", err);

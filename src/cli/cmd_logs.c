@@ -13,15 +13,10 @@
 /* The one that started last. RFC 3339 in UTC sorts as text. */
 static int find_latest(struct sg_api *a, const char *sandbox, char ret[64], struct sg_err *err)
 {
-    const struct sg_jval *v, *latest = NULL;
-    sg_auto_buf target;
-    sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", sandbox, "execs");
-    if (sg_api_call(a, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
+    const struct sg_jval *x, *latest = NULL;
+    if (sg_sandbox_execs(a, sandbox, &x, err) < 0)
         return -1;
-    const struct sg_jval *list = sg_json_get(v, "execs");
-    for (const struct sg_jval *x = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; x;
-         x = x->next)
+    for (; x; x = x->next)
         if (!latest || strcmp(sg_api_text(x, "startedAt"), sg_api_text(latest, "startedAt")) >= 0)
             latest = x;
     if (!latest)

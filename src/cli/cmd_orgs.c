@@ -32,9 +32,7 @@ int sg_cmd_orgs_list(struct sg_cli *cli)
         return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "ID", "NAME", "SANDBOXES", "MEMORY", "DISK", "CREATES/S");
-    const struct sg_jval *list = sg_json_get(v, "orgs");
-    for (const struct sg_jval *o = list && list->kind == SG_J_ARRAY ? list->list.first : NULL; o;
-         o = o->next) {
+    for (const struct sg_jval *o = sg_api_first(v, "orgs"); o; o = o->next) {
         const struct sg_jval *quota = sg_json_get(o, "quota"), *used = sg_json_get(o, "inUse");
         sg_table_add(&t, sg_api_text(o, "id"));
         sg_table_add(&t, sg_api_text(o, "name"));
@@ -101,22 +99,5 @@ int sg_cmd_orgs_create(struct sg_cli *cli)
 
 int sg_cmd_orgs_rm(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf target, json, text;
-    struct sg_err err;
-    struct sg_json j;
-    sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_buf_init(&json, 4096);
-    sg_buf_init(&text, 4096);
-    sg_api_path(&target, "orgs", cli->args[0]);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "DELETE", sg_buf_cstr(&target), NULL, NULL, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    sg_json_init(&j, &json);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "removed");
-    sg_json_str(&j, cli->args[0]);
-    sg_json_close(&j, '}');
-    sg_buf_addf(&text, "%s\n", cli->args[0]);
-    return cli->config.json ? sg_api_print(&json) : sg_cli_print(&text);
+    return sg_cli_remove(cli, "orgs", "removed");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "cli/out.h"
 #include "base/banned.h"
 
 static void write_target(struct sg_buf *out, const struct sg_config *c, const char *after)
@@ -45,6 +46,41 @@ int sg_sandbox_each(struct sg_api *a, const struct sg_config *c,
         (void)snprintf(after, sizeof after, "%s", sg_api_text(page, "next"));
     } while (*after);
     return 0;
+}
+
+int sg_sandbox_execs(struct sg_api *a, const char *sandbox, const struct sg_jval **ret,
+                     struct sg_err *err)
+{
+    const struct sg_jval *v;
+    sg_auto_buf target;
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_api_path(&target, "sandboxes", sandbox, "execs");
+    if (sg_api_call(a, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
+        return -1;
+    *ret = sg_api_first(v, "execs");
+    return 0;
+}
+
+int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done)
+{
+    sg_auto_api api;
+    sg_auto_buf target, json, text;
+    struct sg_err err;
+    struct sg_json j;
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_buf_init(&json, 4096);
+    sg_buf_init(&text, 4096);
+    sg_api_path(&target, kind, cli->args[0]);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "DELETE", sg_buf_cstr(&target), NULL, NULL, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    sg_json_init(&j, &json);
+    sg_json_open(&j, '{');
+    sg_json_key(&j, done);
+    sg_json_str(&j, cli->args[0]);
+    sg_json_close(&j, '}');
+    sg_buf_addf(&text, "%s\n", cli->args[0]);
+    return cli->config.json ? sg_api_print(&json) : sg_cli_print(&text);
 }
 
 void sg_put_env(struct sg_json *j, const struct sg_strlist *env)

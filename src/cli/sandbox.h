@@ -10,6 +10,13 @@ int sg_sandbox_each(struct sg_api *a, const struct sg_config *c,
                     int (*each)(void *arg, const struct sg_jval *s, struct sg_err *err), void *arg,
                     struct sg_err *err);
 
+/* The execs of a sandbox: *ret is the first, or NULL. */
+int sg_sandbox_execs(struct sg_api *a, const char *sandbox, const struct sg_jval **ret,
+                     struct sg_err *err);
+
+/* DELETE /v1/KIND/ARGUMENT; prints the argument, or {"DONE":ARGUMENT}. Returns the exit code. */
+int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done);
+
 /* The object for `env` of "NAME=value" and "NAME" (of our own environment). */
 void sg_put_env(struct sg_json *j, const struct sg_strlist *env);
 /* {"NAME":"VALUE"} of "NAME=VALUE". */
