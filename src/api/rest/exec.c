@@ -275,12 +275,8 @@ int sg_rest_exec_list(struct sg_call *c, struct sg_err *err)
     if (!s)
         return -1;
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "execs");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "execs");
     size_t cursor = 0;
     for (struct sg_exec *x; (x = sg_exec_next(s, &cursor));)
         sg_rest_put_exec(&j, x);

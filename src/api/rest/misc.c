@@ -35,12 +35,8 @@ static void templates_known(void *arg, const char *const *names, size_t n, const
         return;
     }
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "templates");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "templates");
     for (size_t i = 0; i < n; i++) {
         sg_json_open(&j, '{');
         put_str(&j, "name", names[i]);
@@ -84,12 +80,8 @@ static void pool_known(void *arg, const char *const *lines, size_t n, const stru
         return;
     }
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "pool");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "pool");
     for (size_t i = 0; i < n; i++)
         put_pool(&j, lines[i]);
     sg_json_close(&j, ']');
@@ -127,12 +119,8 @@ int sg_rest_usage(struct sg_call *c, struct sg_err *err)
         sg_call_query_u64(c, "hours", 1, HOURS_MAX, &hours, err) < 0)
         return -1;
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "usage");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "usage");
     const int64_t from = (int64_t)time(NULL) / 3600 - (int64_t)hours;
     const char *org = c->who.is_operator ? NULL : c->who.org->id.s;
     if (sg_store_each_usage(sg_manager_store(c->manager), org, from, put_usage, &j, err) < 0)
@@ -183,13 +171,9 @@ int sg_rest_audit(struct sg_call *c, struct sg_err *err)
         sg_call_query_u64(c, "after", 0, INT64_MAX, &after, err) < 0)
         return -1;
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
+    sg_rest_open_list(&j, &out, "records");
     struct page page = { &j, AUDIT_PAGE, 0 };
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "records");
-    sg_json_open(&j, '[');
     if (sg_store_each_audit(sg_manager_store(c->manager), (int64_t)after, put_audit, &page, err) <
         0)
         return -1;

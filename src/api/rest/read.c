@@ -148,9 +148,9 @@ int sg_rest_time(const char *text, int64_t *ret_ms, struct sg_err *err)
 
 /* ---- replies ---- */
 
-void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+static void reply_sandbox(struct sg_call *c, int status, struct sg_sandbox *s,
+                          const struct sg_err *err)
 {
-    struct sg_call *c = arg;
     if (!s) {
         sg_reply_error(c, err);
         return;
@@ -160,7 +160,17 @@ void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err 
     struct sg_json j;
     sg_json_init(&j, &out);
     sg_rest_put_sandbox(&j, s);
-    sg_reply_json(c, 200, &out);
+    sg_reply_json(c, status, &out);
+}
+
+void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    reply_sandbox(arg, 200, s, err);
+}
+
+void sg_rest_reply_created(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    reply_sandbox(arg, 201, s, err);
 }
 
 void sg_rest_reply_done(void *arg, const struct sg_err *err)

@@ -18,6 +18,8 @@ void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x);
 /* Text as `key`, or what is no UTF-8 as base64 under `key64`. */
 void sg_rest_put_bytes(struct sg_json *j, const char *key, const char *key64, const void *p,
                        size_t n);
+/* Makes `out`, which is the caller's to release, and begins {"key":[ in it. */
+void sg_rest_open_list(struct sg_json *j, struct sg_buf *out, const char *key);
 /* How much one JSON reply may hold. */
 enum { SG_REST_MAX_REPLY = 96 << 20 };
 
@@ -44,6 +46,7 @@ int sg_rest_time(const char *text, int64_t *ret_ms, struct sg_err *err);
 /* ---- replies that several handlers give ---- */
 
 void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 200 */
+void sg_rest_reply_created(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 201 */
 void sg_rest_reply_done(void *arg, const struct sg_err *err);                          /* 204 */
 
 /* ---- exec.c ---- */

@@ -40,21 +40,6 @@ static int read_expiry(const char *text, enum sg_expiry *ret, struct sg_err *err
     return 0;
 }
 
-static void created(void *arg, struct sg_sandbox *s, const struct sg_err *err)
-{
-    struct sg_call *c = arg;
-    if (!s) {
-        sg_reply_error(c, err);
-        return;
-    }
-    sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
-    struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_rest_put_sandbox(&j, s);
-    sg_reply_json(c, 201, &out);
-}
-
 int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
 {
     struct create_body b = { .timeout_ms = UINT64_MAX };
@@ -74,7 +59,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     create.metadata = metadata;
     create.env = env;
     create.retries = (unsigned)b.retries;
-    return sg_manager_create(c->manager, &c->who, &create, created, c, err);
+    return sg_manager_create(c->manager, &c->who, &create, sg_rest_reply_created, c, err);
 }
 
 /* ---- list ---- */
@@ -138,12 +123,8 @@ int sg_rest_sandbox_list(struct sg_call *c, struct sg_err *err)
     bool has_more = false;
     const size_t n = sg_manager_list(c->manager, &c->who, &q, found, &has_more);
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "sandboxes");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "sandboxes");
     for (size_t i = 0; i < n; i++)
         sg_rest_put_sandbox(&j, found[i]);
     sg_json_close(&j, ']');

@@ -59,12 +59,8 @@ int sg_rest_key_list(struct sg_call *c, struct sg_err *err)
 {
     (void)err;
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "keys");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "keys");
     size_t cursor = 0;
     for (const struct sg_key *k; (k = sg_key_next(c->manager, &c->who, &cursor));)
         put_key(&j, k, NULL);
@@ -204,12 +200,8 @@ int sg_rest_org_list(struct sg_call *c, struct sg_err *err)
 {
     (void)err;
     sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
     struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "orgs");
-    sg_json_open(&j, '[');
+    sg_rest_open_list(&j, &out, "orgs");
     size_t cursor = 0;
     for (const struct sg_org *o; (o = sg_org_next(c->manager, &c->who, &cursor));)
         put_org(&j, o);

@@ -9,6 +9,15 @@
 #include "wire/base64.h"
 #include "base/banned.h"
 
+void sg_rest_open_list(struct sg_json *j, struct sg_buf *out, const char *key)
+{
+    sg_buf_init(out, SG_REST_MAX_REPLY);
+    sg_json_init(j, out);
+    sg_json_open(j, '{');
+    sg_json_key(j, key);
+    sg_json_open(j, '[');
+}
+
 void sg_rest_put_time(struct sg_json *j, const char *key, int64_t unix_ms)
 {
     if (!unix_ms)
