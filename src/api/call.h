@@ -96,6 +96,8 @@ void sg_reply_file(struct sg_call *c, int status, const char *type, int fd, uint
 
 /* A reply of unknown length: start, any number of pieces, end. `type` as of Content-Type. */
 void sg_reply_start(struct sg_call *c, int status, const char *type);
+/* The same where the length is known: exactly that many bytes must follow. */
+void sg_reply_start_sized(struct sg_call *c, int status, const char *type, uint64_t n);
 /* False: the mark is passed; stop until on_drain. The bytes are taken all the same. */
 bool sg_reply_add(struct sg_call *c, const void *p, size_t n);
 void sg_reply_end(struct sg_call *c);

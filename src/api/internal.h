@@ -7,6 +7,7 @@
  *   call.c     what a handler asks about its call
  *   reply.c    what a handler answers
  *   ws.c       the call as a WebSocket
+ *   forward.c  the call handed on to another server
  *   routes.c   the prepared route tree
  *   base.c     health and metrics
  *
@@ -55,7 +56,12 @@ extern const char *const sg_method_names[M_COUNT];
 
 /* ---- exchanges ---- */
 
-enum sg_body_kind { SG_BODY_NONE, SG_BODY_LENGTH, SG_BODY_CHUNKED };
+enum sg_body_kind {
+    SG_BODY_NONE,
+    SG_BODY_LENGTH,
+    SG_BODY_CHUNKED,
+    SG_BODY_RAW, /* whatever comes, to the end */
+};
 
 struct sg_exchange {
     struct sg_call call;
@@ -80,7 +86,8 @@ struct sg_exchange {
     bool closes;         /* the connection after it */
     struct sg_buf extra; /* header lines */
     uint64_t sent_bytes;
-    struct sg_ws_state *ws; /* owned; ws.c's */
+    struct sg_ws_state *ws;     /* owned; ws.c's */
+    struct sg_forward *forward; /* owned; forward.c's */
 };
 
 static inline struct sg_exchange *sg_exchange_of(const struct sg_call *c)

@@ -261,6 +261,16 @@ void sg_reply_start(struct sg_call *c, int status, const char *type)
     sg_conn_watch_output(c->conn);
 }
 
+void sg_reply_start_sized(struct sg_call *c, int status, const char *type, uint64_t n)
+{
+    struct sg_exchange *x = sg_exchange_of(c);
+    if (c->is_gone || c->has_started)
+        return;
+    write_head(x, status, type, SG_HTTP_LENGTH, n);
+    (void)sg_sock_write(&c->conn->sock, c->server->out.p, c->server->out.n);
+    sg_conn_watch_output(c->conn);
+}
+
 bool sg_reply_add(struct sg_call *c, const void *p, size_t n)
 {
     struct sg_exchange *x = sg_exchange_of(c);

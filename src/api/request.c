@@ -249,7 +249,7 @@ static void await_body(struct sg_exchange *x)
     if (x->is_last_given || x->call.conn->is_dead)
         return;
     say_continue(x);
-    bool is_awaited = !x->is_paused && !x->is_body_done;
+    bool is_awaited = !x->is_paused && !x->is_body_done && x->body_kind != SG_BODY_RAW;
     sg_conn_set_deadline(x->call.conn, is_awaited ? x->call.server->options.body_ms : 0);
 }
 
@@ -378,6 +378,11 @@ static int next_piece(struct sg_exchange *x, struct sg_input *in, struct sg_inpu
         *ret = (struct sg_input) { sg_input_take(in, n), n };
         x->body_left -= n;
         x->is_body_done = !x->body_left;
+        return n > 0;
+    }
+    if (x->body_kind == SG_BODY_RAW) {
+        size_t n = in->n;
+        *ret = (struct sg_input) { sg_input_take(in, n), n };
         return n > 0;
     }
     enum sg_chunked_got got = sg_chunked_next(&x->chunked, in, ret, err);

@@ -235,6 +235,7 @@ void sg_server_free(struct sg_server *s)
     if (!s)
         return;
     stop_listening(s);
+    s->manager = NULL; /* it is freed before us */
     s->drained = NULL;
     sg_timer_stop(s->loop, &s->drain_timer);
     for (struct sg_conn *c; (c = s->conns);) {
