@@ -376,3 +376,13 @@ def test_pings_are_answered(box):
 def test_a_websocket_route_without_an_upgrade_is_refused(box):
     reply = box.client.get(f"{box.path}/exec/ws")
     assert reply.status == 400 and "WebSocket" in reply.error["message"]
+
+
+def test_large_output_of_a_foreground_command_comes_whole_as_text_or_base64(box):
+    text = box.sh("for i in $(seq 40000); do echo línea $i ☃; done; "
+                  "for i in $(seq 30000); do echo falló $i >&2; done")
+    assert text["stdout"] == "".join(f"línea {i} ☃\n" for i in range(1, 40001))
+    assert text["stderr"] == "".join(f"falló {i}\n" for i in range(1, 30001))
+    binary = box.sh("head -c 1000000 /dev/zero | tr '\\0' '\\377'; echo fine >&2")
+    assert base64.b64decode(binary["stdoutBase64"]) == b"\xff" * 1000000
+    assert binary["stderr"] == "fine\n" and "truncatedBytes" not in binary

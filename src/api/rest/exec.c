@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "base/banned.h"
 
-enum { COLLECT_MAX = 16 << 20, ROWS_DEFAULT = 24, COLS_DEFAULT = 80 };
+enum { ROWS_DEFAULT = 24, COLS_DEFAULT = 80 };
 
 struct body {
     const struct sg_jval *argv, *env, *tty;
@@ -137,75 +137,9 @@ static void feed(struct sg_exec *x, struct sg_str text)
 
 struct run {
     struct sg_call *call;
-    struct sg_reader reader;
-    struct sg_exec *exec;
     struct sg_str input; /* p NULL: none */
     bool streams;
-    struct sg_buf out[SG_STREAM_COUNT];
-    uint64_t lost;
 };
-
-static void end_run(struct run *r)
-{
-    sg_reader_close(&r->reader);
-    for (unsigned i = 0; i < SG_STREAM_COUNT; i++)
-        sg_buf_done(&r->out[i]);
-}
-
-static void reply_collected(struct run *r)
-{
-    struct sg_call *c = r->call;
-    sg_auto_buf out;
-    sg_buf_init(&out, SG_REST_MAX_REPLY);
-    struct sg_json j;
-    sg_json_init(&j, &out);
-    sg_json_open(&j, '{');
-    sg_rest_put_exec_members(&j, r->exec);
-    sg_rest_put_bytes(&j, "stdout", "stdoutBase64", r->out[0].p, r->out[0].n);
-    sg_rest_put_bytes(&j, "stderr", "stderrBase64", r->out[1].p, r->out[1].n);
-    if (r->lost) {
-        sg_json_key(&j, "truncatedBytes");
-        sg_json_u64(&j, r->lost);
-    }
-    sg_json_close(&j, '}');
-    end_run(r);
-    sg_reply_json(c, 200, &out);
-}
-
-static void collect(struct sg_reader *reader)
-{
-    struct run *r = SG_OWNER(reader, struct run, reader);
-    char piece[16384];
-    for (;;) {
-        enum sg_stream stream;
-        uint64_t lost = 0;
-        struct sg_err err;
-        ssize_t n = reader->exec ? sg_reader_read(reader, &stream, piece, sizeof piece, &lost, &err)
-                                 : sg_fail(&err, SG_UNAVAILABLE, "the sandbox ended");
-        if (n < 0) {
-            struct sg_call *c = r->call;
-            end_run(r);
-            sg_reply_error(c, &err);
-            return;
-        }
-        r->lost += lost;
-        if (n == 0)
-            break;
-        if (r->out[stream].n + (size_t)n > COLLECT_MAX)
-            r->lost += (uint64_t)n;
-        else
-            sg_buf_add(&r->out[stream], piece, (size_t)n);
-    }
-    if (reader->exec->is_complete)
-        reply_collected(r);
-}
-
-/* The command goes on, and its output is kept: who comes back can ask for it. */
-static void waiter_gone(struct sg_call *c)
-{
-    end_run(c->state);
-    sg_reply_end(c);
-}
 
 static void reply_started(struct sg_call *c, const struct sg_exec *x)
 {
@@ -225,28 +159,14 @@ static void started(void *arg, struct sg_exec *x, const struct sg_err *err)
         sg_reply_error(c, err);
         return;
     }
-    r->exec = x;
     if (r->input.p)
         feed(x, r->input);
-    if (x->is_background) {
+    if (x->is_background)
         reply_started(c, x);
-        return;
-    }
-    if (r->streams) {
+    else if (r->streams)
         sg_rest_follow(c, x, 0, SG_FOLLOW_LIVE);
-        return;
-    }
-    if (c->is_gone) {
-        sg_reply_end(c);
-        return;
-    }
-    for (unsigned i = 0; i < SG_STREAM_COUNT; i++)
-        sg_buf_init(&r->out[i], COLLECT_MAX);
-    c->state = r;
-    c->on_gone = waiter_gone;
-    r->reader.wake = collect;
-    sg_reader_open(&r->reader, x, 0);
-    collect(&r->reader);
+    else
+        sg_rest_collect(c, x);
 }
 
 int sg_rest_exec_start(struct sg_call *c, struct sg_err *err)

@@ -10,7 +10,10 @@
 #include "base/banned.h"
 
 enum { PIECE_BYTES = 16384, CLOSE_NORMAL = 1000, CLOSE_POLICY = 1008, CLOSE_INTERNAL = 1011 };
-enum { INPUT_MAX = 1 << 20, TAG_STDIN = 0, TAG_STDOUT = 1 };
+enum { TAG_STDIN = 0, TAG_STDOUT = 1, TURN_BYTES = 128 << 10 };
+/* Past ENOUGH the client is not read any more until the command has taken its input; the ceiling
+ * has room for one more message. */
+enum { INPUT_ENOUGH = 256 << 10, INPUT_MAX = INPUT_ENOUGH + (16 << 20) };
 
 /* Outlives its call while a command is being started. */
 struct session {
@@ -18,7 +21,9 @@ struct session {
     struct sg_id sandbox;
     struct sg_reader reader;
     struct sg_exec *exec; /* NULL: not started, or gone */
-    struct sg_buf input;  /* what the command has not taken yet */
+    struct sg_buf input;  /* what the command has not taken yet: from `taken` on */
+    size_t taken;
+    struct sg_later more;
     bool is_starting, is_full, is_over, closes_input;
 };
 
@@ -76,7 +81,7 @@ static void end_session(struct session *s, uint16_t code, const char *reason)
 static void pump(struct session *s)
 {
     uint8_t piece[1 + PIECE_BYTES];
-    while (!s->is_full && !s->is_over) {
+    for (size_t sent = 0; !s->is_full && !s->is_over;) {
         enum sg_stream stream;
         uint64_t lost = 0;
         struct sg_err err;
@@ -105,7 +110,17 @@ static void pump(struct session *s)
         }
         piece[0] = (uint8_t)(TAG_STDOUT + stream);
         s->is_full = !sg_ws_send(s->call, false, piece, 1 + (size_t)n);
+        sent += (size_t)n;
+        if (sent >= TURN_BYTES) { /* the others have their turn */
+            sg_later_call(sg_manager_loop(s->call->manager), &s->more);
+            return;
+        }
     }
+}
+
+static void go_on(struct sg_later *later)
+{
+    pump(SG_OWNER(later, struct session, more));
 }
 
 static void wake(struct sg_reader *reader)
@@ -127,36 +142,46 @@ static void follow(struct session *s, struct sg_exec *x, uint64_t from)
 
 /* ---- input ---- */
 
+static size_t input_left(const struct session *s)
+{
+    return s->input.n - s->taken;
+}
+
 static void feed(void *arg)
 {
     struct session *s = arg;
     struct sg_err err;
-    while (s->exec && s->input.n) {
-        ssize_t n = sg_exec_write(s->exec, s->input.p, s->input.n, &err);
-        if (n < 0) {
-            sg_buf_clear(&s->input); /* it does not read any more */
-            break;
-        }
+    if (!s->exec)
+        return; /* it has not started yet, and gets it then */
+    while (input_left(s)) {
+        ssize_t n = sg_exec_write(s->exec, s->input.p + s->taken, input_left(s), &err);
+        if (n < 0)
+            break; /* it does not read any more */
         if (n == 0) {
             (void)sg_exec_when_writable(s->exec, feed, s, &err);
             return;
         }
-        memmove(s->input.p, s->input.p + n, s->input.n - (size_t)n);
-        s->input.n -= (size_t)n;
+        s->taken += (size_t)n;
     }
-    if (s->exec && s->closes_input)
+    s->taken = 0;
+    sg_buf_clear(&s->input);
+    if (s->call)
+        sg_call_pause_body(s->call, false);
+    if (s->closes_input)
         (void)sg_exec_close_stdin(s->exec, &err);
     s->closes_input = false;
 }
 
 static void take_input(struct session *s, const void *p, size_t n)
 {
-    const bool was_empty = s->input.n == 0;
+    const bool was_empty = input_left(s) == 0;
     sg_buf_add(&s->input, p, n);
     if (s->input.has_overflowed)
         end_session(s, CLOSE_POLICY, "more input than the command reads");
     else if (was_empty)
         feed(s);
+    if (input_left(s) > INPUT_ENOUGH && !s->is_over)
+        sg_call_pause_body(s->call, true);
 }
 
 struct control {
@@ -185,7 +210,7 @@ static int obey(struct session *s, const struct sg_jval *body, struct sg_err *er
     }
     if (strcmp(m.type, "closeStdin") == 0) {
         s->closes_input = true;
-        if (!s->input.n)
+        if (!input_left(s))
             feed(s);
         return 0;
     }
@@ -283,6 +308,7 @@ static void closed(struct sg_call *c)
         sg_exec_forget_writable(s->exec, s);
         sg_reader_close(&s->reader);
     }
+    sg_later_cancel(sg_manager_loop(c->manager), &s->more);
     s->call = NULL;
     if (!s->is_starting)
         free_session(s);
@@ -293,6 +319,7 @@ static int open_session(struct sg_call *c, struct session **ret, struct sg_err *
     static const struct sg_ws_ops ops = { message, drain, closed };
     struct session *s = sg_new(struct session);
     s->call = c;
+    s->more.call = go_on;
     sg_buf_init(&s->input, INPUT_MAX);
     c->state = s;
     if (sg_call_upgrade_ws(c, &ops, err) < 0) {

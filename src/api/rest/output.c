@@ -5,11 +5,14 @@
 #include "base/auto.h"
 #include "base/banned.h"
 
-enum { PIECE_BYTES = 16384 };
+/* Some at a time: what one client asked for must not hold up the others. */
+enum { PIECE_BYTES = 16384, TURN_BYTES = 128 << 10 };
 
 struct sg_rest_follow {
     struct sg_call *call;
     struct sg_reader reader;
+    struct sg_loop *loop;
+    struct sg_later more;
     unsigned flags;
     bool is_full; /* the client has to catch up first */
 };
@@ -19,6 +22,7 @@ static const char *const stream_names[SG_STREAM_COUNT] = { "stdout", "stderr" };
 static void finish(struct sg_rest_follow *f)
 {
     sg_reader_close(&f->reader);
+    sg_later_cancel(f->loop, &f->more);
     sg_reply_end(f->call);
 }
 
@@ -80,7 +84,7 @@ static void send_end(struct sg_rest_follow *f)
 static void pump(struct sg_rest_follow *f)
 {
     char piece[PIECE_BYTES];
-    while (!f->is_full) {
+    for (size_t sent = 0; !f->is_full;) {
         enum sg_stream stream;
         uint64_t lost = 0;
         struct sg_err err;
@@ -91,6 +95,7 @@ static void pump(struct sg_rest_follow *f)
         ssize_t n = sg_reader_read(&f->reader, &stream, piece, sizeof piece, &lost, &err);
         if (n < 0) {
             sg_reader_close(&f->reader);
+            sg_later_cancel(f->loop, &f->more);
             sg_reply_abort(f->call);
             return;
         }
@@ -103,19 +108,31 @@ static void pump(struct sg_rest_follow *f)
         }
         if (!send_piece(f, stream, f->reader.at - (uint64_t)n, piece, (size_t)n))
             f->is_full = true;
+        sent += (size_t)n;
+        if (sent >= TURN_BYTES) {
+            sg_later_call(f->loop, &f->more);
+            return;
+        }
     }
 }
 
+static void go_on(struct sg_later *later)
+{
+    pump(SG_OWNER(later, struct sg_rest_follow, more));
+}
+
+/* Not at once: a flood wakes every reader whenever it has said something. */
 static void wake(struct sg_reader *reader)
 {
-    pump(SG_OWNER(reader, struct sg_rest_follow, reader));
+    struct sg_rest_follow *f = SG_OWNER(reader, struct sg_rest_follow, reader);
+    sg_later_call(f->loop, &f->more);
 }
 
 static void drained(struct sg_call *c)
 {
     struct sg_rest_follow *f = c->state;
     f->is_full = false;
-    pump(f);
+    sg_later_call(f->loop, &f->more);
 }
 
 static void gone(struct sg_call *c)
@@ -130,7 +147,11 @@ void sg_rest_follow(struct sg_call *c, struct sg_exec *x, uint64_t from, unsigne
         sg_reply_abort(c);
         return;
     }
-    *f = (struct sg_rest_follow) { .call = c, .flags = flags, .reader.wake = wake };
+    *f = (struct sg_rest_follow) { .call = c,
+                                   .loop = sg_manager_loop(c->manager),
+                                   .flags = flags,
+                                   .reader.wake = wake,
+                                   .more.call = go_on };
     c->state = f;
     c->on_drain = drained;
     c->on_gone = gone;

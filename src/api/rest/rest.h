@@ -59,6 +59,10 @@ struct sg_rest_exec {
 int sg_rest_read_exec(struct sg_call *c, const struct sg_jval *body, struct sg_rest_exec *ret,
                       struct sg_err *err);
 
+/* ---- collect.c: one reply with the command's end and what the journal has of its output ---- */
+
+void sg_rest_collect(struct sg_call *c, struct sg_exec *x);
+
 /* ---- output.c: a reader that writes NDJSON (or raw bytes) into a call ---- */
 
 struct sg_rest_follow; /* in the call's arena */
