@@ -269,6 +269,8 @@ static int finish(struct sg_api *a, const struct job *j, const struct sg_output 
         sg_cli_note(j->cli, "the command was ended: out of memory");
     else if (strcmp(ending, "timeout") == 0)
         sg_cli_note(j->cli, "the command was ended: its time was over");
+    else if (strcmp(ending, "lost") == 0)
+        sg_cli_note(j->cli, "the command was lost: the sandbox ended");
     if (o->truncated)
         sg_cli_note(j->cli, "%llu bytes of output were lost: they came faster than they were read",
                     (unsigned long long)o->truncated);

@@ -112,7 +112,7 @@ static void flush(struct sg_launcher *l)
             break;
         drop_first(c);
     }
-    (void)sg_io_want(l->loop, &c->io, c->queue ? EPOLLIN | EPOLLOUT : EPOLLIN, NULL);
+    (void)sg_io_want(l->loop, &c->io, c->queue ? EPOLLOUT : EPOLLIN, NULL);
 }
 
 void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
@@ -135,7 +135,7 @@ void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
     if (c->queued > MAX_QUEUED)
         lose(l, "it does not read");
     else
-        (void)sg_io_want(l->loop, &c->io, EPOLLIN | EPOLLOUT, NULL);
+        (void)sg_io_want(l->loop, &c->io, EPOLLOUT, NULL); /* what is not read must not wake us */
 }
 
 void sg_conn_ok(struct sg_launcher *l, uint32_t id)

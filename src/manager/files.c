@@ -97,12 +97,14 @@ int sg_files_permit(struct sg_sandbox *s, const struct sg_who *who, unsigned sco
 
 /* ---- the question ---- */
 
-static int check_fds(const struct sg_files_ask *a, const struct sg_packet *p, struct sg_err *err)
+static int check_answer(const struct sg_files_ask *a, const struct sg_packet *p, struct sg_err *err)
 {
     const mode_t wanted = rules[a->type].kind;
     struct stat st;
     if (p->fd_count && wanted == S_IFREG && fstat(p->fds[0], &st) == 0 && S_ISDIR(st.st_mode))
         return 0; /* a file may turn out to be a directory: the asker's business */
+    if (p->msg.type == SG_MSG_LISTED && p->msg.listed.next && !p->msg.listed.entries.n)
+        return sg_fail(err, SG_UNAVAILABLE, "init sent a page of a list with nothing in it");
     if (wanted && (!p->fd_count || fstat(p->fds[0], &st) < 0 || (st.st_mode & S_IFMT) != wanted))
         return sg_fail(err, SG_UNAVAILABLE, "init sent something else than was asked for");
     return 0;
@@ -128,7 +130,7 @@ static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
     struct sg_files_ask *a = arg;
     struct sg_err own;
     unlink_ask(a);
-    if (p && check_fds(a, p, &own) < 0)
+    if (p && check_answer(a, p, &own) < 0)
         close_ask(a, NULL, &own);
     else
         close_ask(a, p, err);

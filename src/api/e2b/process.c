@@ -83,7 +83,10 @@ static void put_exit(struct sg_buf *out, const struct sg_exec *x)
 {
     char status[64];
     const char *name = signal_text(x->signal);
-    if (!x->signal)
+    const bool is_lost = x->ending == SG_EXEC_LOST; /* how it ended nobody knows: not well */
+    if (is_lost)
+        (void)snprintf(status, sizeof status, "lost: the sandbox ended");
+    else if (!x->signal)
         (void)snprintf(status, sizeof status, "exit status %u", (unsigned)x->code);
     else if (name)
         (void)snprintf(status, sizeof status, "signal: %s", name);
@@ -95,10 +98,10 @@ static void put_exit(struct sg_buf *out, const struct sg_exec *x)
     sg_buf_add_str(out, "{\"event\":{\"end\":");
     sg_json_open(&j, '{');
     sg_json_key(&j, "exitCode");
-    sg_json_i64(&j, x->signal ? -1 : (int64_t)x->code);
-    sg_e2b_put_bool(&j, "exited", !x->signal);
+    sg_json_i64(&j, x->signal || is_lost ? -1 : (int64_t)x->code);
+    sg_e2b_put_bool(&j, "exited", !x->signal && !is_lost);
     sg_e2b_put_str(&j, "status", status);
-    if (x->signal || x->code)
+    if (x->signal || x->code || is_lost)
         sg_e2b_put_str(&j, "error", status);
     sg_json_close(&j, '}');
     sg_buf_add_str(out, "}}");

@@ -12,7 +12,7 @@
 #include "manager/files.h"
 #include "base/banned.h"
 
-enum { MODE_DIR = 0755, LIST_MAX = 32 << 20 };
+enum { MODE_DIR = 0755, LIST_MAX = 32 << 20, PAGES_MAX = 10000 };
 
 static const char *type_name(uint32_t mode)
 {
@@ -109,6 +109,7 @@ struct listing {
     struct sg_buf out;
     struct sg_json j;
     uint64_t cursor;
+    unsigned pages;
 };
 
 static int next_page(struct listing *l, struct sg_err *err);
@@ -167,6 +168,8 @@ static void listed(void *arg, struct sg_packet *p, const struct sg_err *err)
 static int next_page(struct listing *l, struct sg_err *err)
 {
     struct sg_call *c = l->call;
+    if (++l->pages > PAGES_MAX)
+        return sg_fail(err, SG_EXHAUSTED, "the list has more than %d pages", PAGES_MAX);
     struct sg_sandbox *s = sg_manager_find(c->manager, &c->who, l->sandbox.s, err);
     if (!s)
         return -1;

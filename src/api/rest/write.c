@@ -127,7 +127,8 @@ void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
     put_str(j, "state", has_ended ? "ended" : "running");
     if (has_ended) {
         put_str(j, "ending", sg_exec_ending_name(x->ending));
-        put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
+        if (x->ending != SG_EXEC_LOST) /* nobody knows, and 0 would be a claim */
+            put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
         if (x->signal)
             put_u64(j, "signal", x->signal);
         put_u64(j, "cpuMs", x->cpu_ns / 1000000);
