@@ -52,6 +52,7 @@ enum sg_msg_type {
     SG_MSG_TAR_IN,
     SG_MSG_TAR_OUT,
     SG_MSG_FIND,
+    SG_MSG_WRITE,
     /* replies, init to host: same id as the request */
     SG_MSG_OK,
     SG_MSG_ERROR,
@@ -137,7 +138,15 @@ enum {                                         /* TAR_IN */
        SG_TAR_OVERWRITE = 1,                   /* existing files are replaced */
        SG_TAR_ANY_LINK = 2, /* symbolic links may lead anywhere: the archive is of our own making */
 };
-enum { SG_FIND_TEXT = 1 }; /* FIND: `text` is looked for in files */
+enum { /* WRITE; without the first two a new file takes the place of the path */
+       SG_WRITE_APPEND = 1,   /* at the end of what is there; made where it is missing */
+       SG_WRITE_IN_PLACE = 2, /* what is there is emptied and written, links followed */
+       SG_WRITE_KEEP_MODE =
+           4, /* a file that is replaced lends its mode; `mode` where there is none */
+       SG_WRITE_PARENTS = 8, /* missing directories are made */
+};
+enum { SG_WRITE_SEAL = 1 }; /* WRITE: the last byte in the pipe, which says that all came */
+enum { SG_FIND_TEXT = 1 };  /* FIND: `text` is looked for in files */
 enum { SG_L_PARKED = 1, SG_L_ROOTLESS = 2, SG_L_FREEZER = 4 }; /* L_CELL and L_WELCOME flags */
 enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED };      /* L_ENDED cause */
 /* CHANGED what */
@@ -245,6 +254,10 @@ struct sg_msg_tar {
     struct sg_text user, path;
     uint32_t flags;
 };
+struct sg_msg_write {
+    struct sg_text user, path;
+    uint32_t flags, mode;
+};
 struct sg_msg_find {
     struct sg_text user, path, name, text; /* name: a pattern as of fnmatch(3), "": any */
     uint32_t flags, max;                   /* max: results */
@@ -328,6 +341,7 @@ struct sg_msg {
         struct sg_msg_release release;
         struct sg_msg_tar tar;
         struct sg_msg_find find;
+        struct sg_msg_write write;
         struct sg_msg_kept kept;
         struct sg_msg_l_hello l_hello;
         struct sg_msg_l_create l_create;

@@ -97,6 +97,9 @@ static const struct sg_field find[] = {
     TEXT(find, name, LABEL_MAX), TEXT(find, text, TEXT_MAX),
     U32(find, flags, 1),         U32(find, max, ANY),
 };
+static const struct sg_field write_[] = { TEXT(write, user, USER_MAX),
+                                          TEXT(write, path, SG_CTL_MAX_PATH), U32(write, flags, 15),
+                                          U32(write, mode, 07777) };
 static const struct sg_field kept[] = {
     TEXT(kept, tag, SG_CTL_MAX_TAG),
     U32(kept, pid, PIDS_MAX),
@@ -172,6 +175,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_TAR_IN] = ROW("tar_in", SG_ROLE_REQUEST, 1, tar),
     [SG_MSG_TAR_OUT] = ROW("tar_out", SG_ROLE_REQUEST, 1, tar),
     [SG_MSG_FIND] = ROW("find", SG_ROLE_REQUEST, 1, find),
+    [SG_MSG_WRITE] = ROW("write", SG_ROLE_REQUEST, 1, write_),
     [SG_MSG_OK] = BARE("ok", SG_ROLE_REPLY),
     [SG_MSG_ERROR] = ROW("error", SG_ROLE_REPLY, 0, error),
     [SG_MSG_SPAWNED] = ROW("spawned", SG_ROLE_REPLY, 0, spawned),

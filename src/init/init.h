@@ -2,7 +2,7 @@
 /* sandglass-init: pid 1 of a sandbox, which does what the host asks, inside.
  *
  * I1. One thread, one loop. A handler never waits: what takes time is a source in the loop (a dial,
- *     a terminal) or a process of its own (a worker: a recursive removal, an archive, a search).
+ *     a terminal) or a process of its own (a worker: a recursive removal, an archive, an upload, a search).
  *
  * I2. The host is obeyed but not trusted to be well-formed; everything inside is hostile. Init's
  *     own state is bounded by the limits below, whatever either side does.
@@ -31,7 +31,7 @@ enum {
     SG_INIT_MAX_EXECS = 1024, /* running, or ended and not released */
     SG_INIT_MAX_DIALS = 64,
     SG_INIT_MAX_WATCHES = 64, /* WATCH requests; each has its own bound of directories */
-    SG_INIT_MAX_WORKERS = 16,
+    SG_INIT_MAX_WORKERS = 64,
     SG_INIT_SPARE_FDS = 32, /* streams of execs leave these for the rest of what init does */
 };
 
@@ -144,7 +144,7 @@ sg_handler sg_handle_reclaim, sg_handle_release;
 sg_handler sg_handle_open, sg_handle_stat, sg_handle_list, sg_handle_make, sg_handle_move,
     sg_handle_setattr, sg_handle_remove;
 sg_handler sg_handle_watch, sg_handle_unwatch, sg_handle_dial;
-sg_handler sg_handle_tar_in, sg_handle_tar_out, sg_handle_find;
+sg_handler sg_handle_tar_in, sg_handle_tar_out, sg_handle_find, sg_handle_write;
 
 /* ---- session.c ---- */
 

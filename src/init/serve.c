@@ -118,6 +118,7 @@ static const struct {
     [SG_MSG_TAR_IN] = { sg_handle_tar_in, USER(tar), true },
     [SG_MSG_TAR_OUT] = { sg_handle_tar_out, USER(tar), true },
     [SG_MSG_FIND] = { sg_handle_find, USER(find), true },
+    [SG_MSG_WRITE] = { sg_handle_write, USER(write), true },
 #undef USER
 };
 

@@ -13,7 +13,7 @@
 #include "base/auto.h"
 #include "base/banned.h"
 
-enum { WORK_FD = 3, REPORT_FD = 4, EXIT_REPORTED = 255 };
+enum { WORK_FD = 3, REPORT_FD = WORK_FD + SG_WORKER_FDS, EXIT_REPORTED = 255 };
 
 struct report { /* less than a pipe takes at once */
     uint32_t kind, sys;
@@ -30,24 +30,45 @@ static struct sg_worker *find_worker(struct sg_init *in, int pid)
 
 /* ---- in the worker ---- */
 
-/* Keeps the two and closes everything else: the worker must not hold on to the control socket and
- * to other people's streams. */
-static int keep_only(int fd, int report_fd)
+/* Keeps these and closes everything else: the worker must not hold on to the control socket and to
+ * other people's streams. */
+static int keep_only(const int *fds, unsigned fd_count, int report_fd)
 {
-    int high_fd = fcntl(fd, F_DUPFD, REPORT_FD + 1);
-    int high_report = fcntl(report_fd, F_DUPFD, REPORT_FD + 1);
-    if (high_fd < 0 || high_report < 0 || dup2(high_fd, WORK_FD) < 0 ||
-        dup2(high_report, REPORT_FD) < 0)
+    int high[SG_WORKER_FDS], high_report = fcntl(report_fd, F_DUPFD, REPORT_FD + 1);
+    for (unsigned i = 0; i < fd_count; i++) {
+        high[i] = fcntl(fds[i], F_DUPFD, REPORT_FD + 1);
+        if (high[i] < 0)
+            return -1;
+    }
+    for (int fd = WORK_FD; fd < REPORT_FD; fd++) {
+        unsigned i = (unsigned)(fd - WORK_FD);
+        if (i >= fd_count)
+            (void)close(fd);
+        else if (dup2(high[i], fd) < 0)
+            return -1;
+    }
+    if (high_report < 0 || dup2(high_report, REPORT_FD) < 0)
         return -1;
     return (int)syscall(SYS_close_range, REPORT_FD + 1u, ~0u, 0u);
 }
 
-static _Noreturn void be_worker(const struct sg_call *c, const char *name, sg_work *work, int fd,
-                                int report_fd, const void *arg)
+/* First in line when memory ends. The file is init's own, not the user's. */
+static void volunteer(void)
+{
+    if (syscall(SYS_setresuid, -1, getuid(), -1) < 0)
+        return;
+    sg_auto_fd fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, "1000", 4);
+}
+
+static _Noreturn void be_worker(const struct sg_call *c, const char *name, sg_work *work,
+                                const int *fds, unsigned fd_count, int report_fd, const void *arg)
 {
     (void)prctl(PR_SET_NAME, name);
-    if (keep_only(fd, report_fd) < 0)
+    if (keep_only(fds, fd_count, report_fd) < 0)
         _exit(errno);
+    volunteer();
     sg_user_stay(&c->user);
     struct sg_err err = { 0 };
     if (work(WORK_FD, arg, &err) == 0)
@@ -63,6 +84,13 @@ static _Noreturn void be_worker(const struct sg_call *c, const char *name, sg_wo
 int sg_worker_start(struct sg_init *in, const struct sg_call *c, const char *name, sg_work *work,
                     int fd, const void *arg, struct sg_err *err)
 {
+    return sg_worker_start_with(in, c, name, work, &fd, 1, arg, err);
+}
+
+int sg_worker_start_with(struct sg_init *in, const struct sg_call *c, const char *name,
+                         sg_work *work, const int *fds, unsigned fd_count, const void *arg,
+                         struct sg_err *err)
+{
     struct sg_worker *w = find_worker(in, 0);
     int report[2];
     if (!w)
@@ -71,7 +99,7 @@ int sg_worker_start(struct sg_init *in, const struct sg_call *c, const char *nam
         return sg_fail_sys(err, "make a pipe for a worker");
     int pid = fork();
     if (pid == 0)
-        be_worker(c, name, work, fd, report[1], arg);
+        be_worker(c, name, work, fds, fd_count, report[1], arg);
     (void)close(report[1]);
     if (pid < 0) {
         sg_fail_sys(err, "start a worker");
@@ -95,6 +123,10 @@ static void explain(int report_fd, int status, struct sg_err *err)
     } else if (WIFEXITED(status)) {
         errno = WEXITSTATUS(status);
         (void)sg_fail_sys(err, "start the work");
+    } else if (WTERMSIG(status) == SIGKILL) {
+        (void)sg_fail(err, SG_EXHAUSTED,
+                      "the worker was killed: the sandbox is out of memory, or "
+                      "its processes were ended");
     } else {
         (void)sg_fail(err, SG_UNAVAILABLE, "the worker was killed");
     }

@@ -91,5 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         feed_spawn(&m.spawn);
     if (m.type == SG_MSG_REMOVE)
         feed_path(m.remove.path);
+    if (m.type == SG_MSG_WRITE)
+        feed_path(m.write.path);
     return 0;
 }
