@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/auto.h"
 #include "base/json.h"
@@ -30,10 +31,44 @@ struct sg_files_set *sg_files_set(struct sg_sandbox *s)
     return s->files_impl;
 }
 
+/* ---- what comes out ---- */
+
+/* File systems that answer when somebody else does: a read there would hold up the loop. Nothing
+ * inside can mount one, but a descriptor can come from anywhere. */
+static bool can_wait(int fd)
+{
+    static const uint32_t magics[] = { 0x65735546 /* fuse */, 0x6969 /* nfs */,
+                                       0x517b /* smb */,      0xff534d42 /* cifs */,
+                                       0xfe534d42 /* smb2 */, 0x01021997 /* 9p */ };
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return true;
+    for (size_t i = 0; i < SG_COUNT(magics); i++)
+        if ((uint32_t)fs.f_type == magics[i])
+            return true;
+    return false;
+}
+
+/* A directory passes, since a path may turn out to be one: the asker's business. */
+static bool is_readable_file(int fd)
+{
+    struct stat st;
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) != O_RDONLY || fstat(fd, &st) < 0)
+        return false;
+    return S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && !can_wait(fd));
+}
+
+static bool is_socket(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
 /* ---- what may be asked ---- */
 
 enum { DETAIL_MAX = 16 * SG_CTL_MAX_PATH };
-enum { WRITING = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND };
+enum { READING = O_RDONLY | O_DIRECTORY | O_NOFOLLOW };
 
 /* A row a request: where its texts are, what it needs, what the audit calls it (NULL: it changes
  * nothing and is not recorded). */
@@ -41,21 +76,22 @@ static const struct rule {
     unsigned scope;
     const char *action;
     uint16_t user_at, path_at, to_at;
-    mode_t kind; /* of the descriptor in the answer; 0: none is expected */
+    bool (*is_wanted)(int fd); /* the descriptor in the answer; NULL: none is expected */
 } rules[SG_MSG_TYPE_COUNT] = {
 #define AT(f) offsetof(struct sg_msg, f)
-    [SG_MSG_OPEN] = { SG_SCOPE_READ, NULL, AT(open.user), AT(open.path), 0, S_IFREG },
-    [SG_MSG_STAT] = { SG_SCOPE_READ, NULL, AT(stat.user), AT(stat.path), 0, 0 },
-    [SG_MSG_LIST] = { SG_SCOPE_READ, NULL, AT(list.user), AT(list.path), 0, 0 },
-    [SG_MSG_FIND] = { SG_SCOPE_READ, NULL, AT(find.user), AT(find.path), 0, 0 },
-    [SG_MSG_TAR_OUT] = { SG_SCOPE_READ, NULL, AT(tar.user), AT(tar.path), 0, 0 },
-    [SG_MSG_TAR_IN] = { SG_SCOPE_EXEC, "file.unpack", AT(tar.user), AT(tar.path), 0, 0 },
-    [SG_MSG_MAKE] = { SG_SCOPE_EXEC, "file.make", AT(make.user), AT(make.path), 0, 0 },
-    [SG_MSG_MOVE] = { SG_SCOPE_EXEC, "file.move", AT(move.user), AT(move.from), AT(move.to), 0 },
-    [SG_MSG_REMOVE] = { SG_SCOPE_EXEC, "file.remove", AT(remove.user), AT(remove.path), 0, 0 },
-    [SG_MSG_SETATTR] = { SG_SCOPE_EXEC, "file.chmod", AT(setattr.user), AT(setattr.path), 0, 0 },
-    [SG_MSG_WATCH] = { SG_SCOPE_READ, NULL, AT(watch.user), AT(watch.path), 0, 0 },
-    [SG_MSG_DIAL] = { SG_SCOPE_EXEC, "port.dial", AT(dial.user), AT(dial.path), 0, S_IFSOCK },
+    [SG_MSG_OPEN] = { SG_SCOPE_READ, NULL, AT(open.user), AT(open.path), 0, is_readable_file },
+    [SG_MSG_STAT] = { SG_SCOPE_READ, NULL, AT(stat.user), AT(stat.path), 0, NULL },
+    [SG_MSG_LIST] = { SG_SCOPE_READ, NULL, AT(list.user), AT(list.path), 0, NULL },
+    [SG_MSG_FIND] = { SG_SCOPE_READ, NULL, AT(find.user), AT(find.path), 0, NULL },
+    [SG_MSG_TAR_OUT] = { SG_SCOPE_READ, NULL, AT(tar.user), AT(tar.path), 0, NULL },
+    [SG_MSG_WRITE] = { 0, NULL, AT(write.user), AT(write.path), 0, NULL }, /* files_write.c */
+    [SG_MSG_TAR_IN] = { SG_SCOPE_EXEC, "file.unpack", AT(tar.user), AT(tar.path), 0, NULL },
+    [SG_MSG_MAKE] = { SG_SCOPE_EXEC, "file.make", AT(make.user), AT(make.path), 0, NULL },
+    [SG_MSG_MOVE] = { SG_SCOPE_EXEC, "file.move", AT(move.user), AT(move.from), AT(move.to), NULL },
+    [SG_MSG_REMOVE] = { SG_SCOPE_EXEC, "file.remove", AT(remove.user), AT(remove.path), 0, NULL },
+    [SG_MSG_SETATTR] = { SG_SCOPE_EXEC, "file.chmod", AT(setattr.user), AT(setattr.path), 0, NULL },
+    [SG_MSG_WATCH] = { SG_SCOPE_READ, NULL, AT(watch.user), AT(watch.path), 0, NULL },
+    [SG_MSG_DIAL] = { SG_SCOPE_EXEC, "port.dial", AT(dial.user), AT(dial.path), 0, is_socket },
 #undef AT
 };
 
@@ -99,13 +135,10 @@ int sg_files_permit(struct sg_sandbox *s, const struct sg_who *who, unsigned sco
 
 static int check_answer(const struct sg_files_ask *a, const struct sg_packet *p, struct sg_err *err)
 {
-    const mode_t wanted = rules[a->type].kind;
-    struct stat st;
-    if (p->fd_count && wanted == S_IFREG && fstat(p->fds[0], &st) == 0 && S_ISDIR(st.st_mode))
-        return 0; /* a file may turn out to be a directory: the asker's business */
+    bool (*const is_wanted)(int fd) = rules[a->type].is_wanted;
     if (p->msg.type == SG_MSG_LISTED && p->msg.listed.next && !p->msg.listed.entries.n)
         return sg_fail(err, SG_UNAVAILABLE, "init sent a page of a list with nothing in it");
-    if (wanted && (!p->fd_count || fstat(p->fds[0], &st) < 0 || (st.st_mode & S_IFMT) != wanted))
+    if (is_wanted && (!p->fd_count || !is_wanted(p->fds[0])))
         return sg_fail(err, SG_UNAVAILABLE, "init sent something else than was asked for");
     return 0;
 }
@@ -167,9 +200,9 @@ int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *
     if (!r->scope)
         return sg_fail(err, SG_INTERNAL, "%s is no question about files",
                        sg_msg_table[m->type].name);
-    const bool writes = m->type == SG_MSG_OPEN && m->open.flags & WRITING;
-    if (sg_files_permit(s, who, writes ? SG_SCOPE_EXEC : r->scope,
-                        writes ? "file.write" : r->action, text_at(m, r->path_at)->p,
+    if (m->type == SG_MSG_OPEN && m->open.flags & ~(uint32_t)READING)
+        return sg_fail(err, SG_INTERNAL, "files are opened for reading only");
+    if (sg_files_permit(s, who, r->scope, r->action, text_at(m, r->path_at)->p,
                         r->to_at ? text_at(m, r->to_at)->p : NULL, err) < 0)
         return -1;
     return sg_files_send(s, m, fds, fd_count, cb, arg, err);
@@ -215,7 +248,6 @@ void sg_files_tidy(struct sg_sandbox *s, const char *user, const char *path)
 
 void sg_files_sandbox_ended(struct sg_sandbox *s)
 {
-    sg_file_writes_lose(s);
     sg_watches_end(s);
 }
 
@@ -225,7 +257,6 @@ void sg_files_forget(struct sg_sandbox *s, bool is_manager_ending)
     struct sg_err err;
     if (!set)
         return;
-    sg_file_writes_lose(s);
     (void)sg_fail(&err, SG_UNAVAILABLE, "%s",
                   is_manager_ending ? "the service is stopping" : "the sandbox is gone");
     for (struct sg_files_ask *a; (a = set->asks);) {

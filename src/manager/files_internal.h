@@ -3,7 +3,8 @@
  *
  * F1. Every question to init is in the sandbox's list until it is answered: an open one is work,
  *     and when the daemon ends, where init's answer will not come, each is answered from here.
- * F2. A descriptor that comes out of a sandbox is looked at before anybody uses it. */
+ * F2. A descriptor that comes out of a sandbox is looked at before anybody uses it, and never
+ *     written to: what is written is charged to the writer. */
 #pragma once
 
 #include "manager/files.h"
@@ -11,7 +12,6 @@
 
 struct sg_files_set { /* s->files_impl */
     struct sg_files_ask *asks;
-    struct sg_file_write *writes;
     struct sg_watch_sub *watches;
 };
 struct sg_files_set *sg_files_set(struct sg_sandbox *s); /* made where there is none */
@@ -29,5 +29,4 @@ struct sg_err sg_files_renamed(const struct sg_err *err, const char *path);
 /* Removes, with all below; nobody waits for it. */
 void sg_files_tidy(struct sg_sandbox *s, const char *user, const char *path);
 
-void sg_file_writes_lose(struct sg_sandbox *s); /* files_write.c: the sandbox or its cell is gone */
-void sg_watches_end(struct sg_sandbox *s);      /* files_watch.c */
+void sg_watches_end(struct sg_sandbox *s); /* files_watch.c */

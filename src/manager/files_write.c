@@ -1,176 +1,158 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a file as a whole: under a temporary name beside it, then moved into its place. Whoever
- * reads it meanwhile sees the old one or the new one. */
+/* Uploads: bytes go into a pipe of ours, a process of the sandbox takes them out and writes them,
+ * so that they count as the sandbox's own. Nothing that came out of a sandbox is written to.
+ *
+ * Init opens the file before it looks at its next request, and answers the write itself only at the
+ * end. So a small question goes behind the write: once that is answered, the file is open. */
+#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/auto.h"
-#include "base/str.h"
+#include "loop/loop.h"
 #include "manager/files_internal.h"
 #include "base/banned.h"
 
 struct sg_file_write {
-    struct sg_file_write *next, **link; /* in the sandbox's list */
-    struct sg_sandbox *s;               /* NULL: it has ended */
-    char *user, *path, *temporary;
-    uint32_t mode;
-    int fd;
+    struct sg_loop *loop;
+    struct sg_io io;      /* our end of the pipe */
+    unsigned answers;     /* of init, still to come; they hold the object */
+    bool is_owned;        /* by the caller */
+    bool is_answered;     /* the write itself, by `result` */
+    struct sg_err result; /* SG_OK: it is written */
     sg_file_write_cb *opened;
     sg_files_done_cb *done;
     void *arg;
 };
 
-static void unlink_write(struct sg_file_write *w)
+static void release(struct sg_file_write *w)
 {
-    if (!w->s)
+    if (w->answers || w->is_owned)
         return;
-    *w->link = w->next;
-    if (w->next)
-        w->next->link = w->link;
-    w->s = NULL;
-}
-
-static void free_write(struct sg_file_write *w)
-{
-    unlink_write(w);
-    sg_drop_fd(&w->fd);
-    free(w->user);
-    free(w->path);
-    free(w->temporary);
+    sg_io_drop(w->loop, &w->io);
     free(w);
-}
-
-void sg_file_writes_lose(struct sg_sandbox *s)
-{
-    struct sg_files_set *set = sg_files_set(s);
-    while (set->writes)
-        unlink_write(set->writes);
 }
 
 /* ---- open ---- */
 
-static void fail_open(struct sg_file_write *w, const struct sg_err *err)
+static void tell_opened(struct sg_file_write *w, const struct sg_err *err)
 {
     sg_file_write_cb *opened = w->opened;
-    void *arg = w->arg;
-    free_write(w);
-    opened(arg, NULL, -1, err);
+    w->opened = NULL;
+    w->is_owned = !err;
+    if (err)
+        sg_io_drop(w->loop, &w->io); /* without a seal: nothing is to be kept */
+    opened(w->arg, err ? NULL : w, w->io.fd, err);
 }
 
-static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
+static void tell_done(struct sg_file_write *w)
+{
+    sg_files_done_cb *done = w->done;
+    w->done = NULL;
+    w->is_owned = false;
+    done(w->arg, w->result.kind == SG_OK ? NULL : &w->result);
+}
+
+static void written(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct sg_file_write *w = arg;
-    struct stat st;
-    struct sg_err own;
-    if (!p) {
-        own = sg_files_renamed(err, w->path);
-        fail_open(w, &own);
-        return;
-    }
-    w->fd = sg_packet_take_fd(p, 0);
-    if (fstat(w->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        (void)sg_fail(&own, SG_UNAVAILABLE, "init sent something else than was asked for");
-        fail_open(w, &own);
-        return;
-    }
-    w->opened(w->arg, w, w->fd, NULL);
+    w->is_answered = true;
+    if (!p)
+        w->result = *err;
+    else if (!w->done) /* before it could know that all was there */
+        (void)sg_fail(&w->result, SG_UNAVAILABLE, "init did not wait for the end of the upload");
+    if (w->opened)
+        tell_opened(w, &w->result);
+    else if (w->done)
+        tell_done(w);
+    w->answers--;
+    release(w);
 }
 
-static int open_temporary(struct sg_file_write *w, struct sg_err *err)
-{
-    struct sg_msg m = { .type = SG_MSG_OPEN,
-                        .open = { sg_text_of(w->user), sg_text_of(w->temporary),
-                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, w->mode } };
-    if (!w->s)
-        return sg_fail(err, SG_UNAVAILABLE, "the sandbox has ended");
-    return sg_files_send(w->s, &m, NULL, 0, opened, w, err);
-}
-
-/* What is replaced lends its mode. */
-static void looked(void *arg, struct sg_packet *p, const struct sg_err *err)
+static void has_begun(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct sg_file_write *w = arg;
-    struct sg_err own;
-    if (!p && err->kind != SG_NOT_FOUND) {
-        fail_open(w, err);
-        return;
-    }
-    const uint32_t mode = p && p->msg.type == SG_MSG_STATED ? p->msg.stated.mode : S_IFREG | 0644;
-    w->mode = mode & 0777;
-    if (S_ISDIR(mode)) {
-        (void)sg_fail(&own, SG_CONFLICT, "%s is a directory", sg_quote(w->path).s);
-        fail_open(w, &own);
-    } else if (open_temporary(w, &own) < 0) {
-        fail_open(w, &own);
-    }
+    if (w->opened)
+        tell_opened(w, p ? NULL : err);
+    w->answers--;
+    release(w);
 }
 
-int sg_files_write(struct sg_sandbox *s, const struct sg_who *who, const char *user,
-                   const char *path, uint32_t mode, sg_file_write_cb *cb, void *arg,
-                   struct sg_err *err)
+/* ---- the request ---- */
+
+static int ask(struct sg_file_write *w, struct sg_sandbox *s, const struct sg_file_spec *f,
+               int far_fd, struct sg_err *err)
 {
-    if (sg_files_permit(s, who, SG_SCOPE_EXEC, "file.write", path, NULL, err) < 0)
+    const struct sg_text user = sg_text_of(f->user ? f->user : "");
+    struct sg_msg m = { .type = SG_MSG_WRITE,
+                        .write = { user, sg_text_of(f->path), f->flags, f->mode } };
+    struct sg_msg behind = { .type = SG_MSG_STAT, .stat = { user, sg_text_of("/"), 0 } };
+    if (sg_files_send(s, &m, &far_fd, 1, written, w, err) < 0)
         return -1;
-    struct sg_files_set *set = sg_files_set(s);
+    w->answers++;
+    if (sg_files_send(s, &behind, NULL, 0, has_begun, w, err) < 0)
+        return -1;
+    w->answers++;
+    return 0;
+}
+
+int sg_files_write(struct sg_sandbox *s, const struct sg_who *who, const struct sg_file_spec *f,
+                   sg_file_write_cb *cb, void *arg, struct sg_err *err)
+{
+    int ends[2];
+    if (sg_files_permit(s, who, SG_SCOPE_EXEC, "file.write", f->path, NULL, err) < 0)
+        return -1;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return sg_fail_sys(err, "make a pipe");
+    sg_auto_fd far_fd = ends[0];
     struct sg_file_write *w = sg_new(struct sg_file_write);
-    *w = (struct sg_file_write) { .next = set->writes,
-                                  .link = &set->writes,
-                                  .s = s,
-                                  .user = sg_strdup(user ? user : ""),
-                                  .path = sg_strdup(path),
-                                  .temporary = sg_files_beside(path),
-                                  .mode = mode,
-                                  .fd = -1,
-                                  .opened = cb,
-                                  .arg = arg };
-    if (w->next)
-        w->next->link = &w->next;
-    set->writes = w;
-    struct sg_msg look = { .type = SG_MSG_STAT,
-                           .stat = { sg_text_of(w->user), sg_text_of(path), 0 } };
-    int result = mode == SG_FILE_MODE_KEPT ? sg_files_send(s, &look, NULL, 0, looked, w, err)
-                                           : open_temporary(w, err);
-    if (result < 0)
-        free_write(w);
-    return result;
+    *w = (struct sg_file_write) { .loop = s->manager->loop, .io.fd = ends[1], .arg = arg };
+    int result = fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0 ? sg_fail_sys(err, "prepare a pipe")
+                                                         : ask(w, s, f, far_fd, err);
+    if (result == 0) {
+        w->opened = cb;
+        return 0;
+    }
+    sg_io_drop(w->loop, &w->io);
+    release(w);
+    return -1;
 }
 
 /* ---- the end ---- */
 
-static void moved(void *arg, struct sg_packet *p, const struct sg_err *err)
+/* Where nobody reads any more, or the pipe cannot be waited for, the answer tells. */
+static void seal(struct sg_io *io, uint32_t events)
 {
-    struct sg_file_write *w = arg;
-    sg_files_done_cb *done = w->done;
-    void *done_arg = w->arg;
-    struct sg_err own;
-    if (!p)
-        own = sg_files_renamed(err, w->path);
-    if (!p && w->s)
-        sg_files_tidy(w->s, w->user, w->temporary);
-    free_write(w);
-    done(done_arg, p ? NULL : &own);
+    (void)events;
+    struct sg_file_write *w = SG_OWNER(io, struct sg_file_write, io);
+    const uint8_t byte = SG_WRITE_SEAL;
+    ssize_t n;
+    do
+        n = write(io->fd, &byte, 1);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN && sg_io_want(w->loop, io, EPOLLOUT, NULL) == 0)
+        return;
+    sg_io_drop(w->loop, io);
 }
 
 void sg_files_commit(struct sg_file_write *w, sg_files_done_cb *cb, void *arg)
 {
-    struct sg_msg m = { .type = SG_MSG_MOVE,
-                        .move = { sg_text_of(w->user), sg_text_of(w->temporary),
-                                  sg_text_of(w->path), 0 } };
-    struct sg_err err;
     w->done = cb;
     w->arg = arg;
-    sg_drop_fd(&w->fd);
-    if (!w->s)
-        (void)sg_fail(&err, SG_UNAVAILABLE, "the sandbox has ended");
-    else if (sg_files_send(w->s, &m, NULL, 0, moved, w, &err) == 0)
+    w->io.ready = seal;
+    if (!w->is_answered) {
+        seal(&w->io, 0);
         return;
-    moved(w, NULL, &err);
+    }
+    tell_done(w);
+    release(w);
 }
 
 void sg_files_abandon(struct sg_file_write *w)
 {
-    if (w->s)
-        sg_files_tidy(w->s, w->user, w->temporary);
-    free_write(w);
+    sg_io_drop(w->loop, &w->io);
+    w->done = NULL;
+    w->is_owned = false;
+    release(w);
 }

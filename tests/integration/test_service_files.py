@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files in a sandbox through the API: as the sandboxed user, whole or not at all, of any size."""
+import concurrent.futures
 import contextlib
 import hashlib
 import io
@@ -12,7 +13,7 @@ import time
 import make_hostile_tars as hostile
 import pytest
 import web
-from service import Box, wait_for
+from service import Box, Service, wait_for
 
 MIB = 1 << 20
 BIG = 300 * MIB
@@ -20,6 +21,10 @@ BIG = 300 * MIB
 
 def names(box, path):
     return sorted(e["name"] for e in box.files("GET", "list", {"path": path}, expect=200)["entries"])
+
+
+def disk_used(box):
+    return box.client.get(f"{box.path}/stats", expect=200)["diskUsedBytes"]
 
 
 # ---- one file ----
@@ -156,12 +161,70 @@ def test_an_upload_is_invisible_until_its_last_byte_and_gone_when_abandoned(box)
     sock = web.dial(box.client.address)
     sock.sendall(f"PUT {box.path}/files?path=/workspace/f HTTP/1.1\r\nHost: x\r\n"
                  f"Authorization: Bearer {box.client.key}\r\nContent-Length: 1000000\r\n\r\n".encode())
+    used = disk_used(box)
     sock.sendall(b"n" * 500000)
-    wait_for(lambda: names(box, "/workspace") != before, what="the temporary file")
-    assert box.read("/workspace/f") == b"old"
+    wait_for(lambda: disk_used(box) >= used + 400000, what="the bytes")
+    assert names(box, "/workspace") == before and box.read("/workspace/f") == b"old"
     sock.close()
-    wait_for(lambda: names(box, "/workspace") == before, what="its removal")
-    assert box.read("/workspace/f") == b"old"
+    wait_for(lambda: disk_used(box) <= used + 8192, what="their removal")
+    assert names(box, "/workspace") == before and box.read("/workspace/f") == b"old"
+
+
+def test_a_daemon_that_dies_in_an_upload_leaves_the_old_file():
+    with Service(pool=1) as service:
+        _, client = service.tenant("upload")
+        box = Box(client)
+        box.write("/workspace/f", b"old")
+        before, used = names(box, "/workspace"), disk_used(box)
+        with web.dial(client.address) as sock:
+            sock.sendall(f"PUT {box.path}/files?path=/workspace/f HTTP/1.1\r\nHost: x\r\n"
+                         f"Authorization: Bearer {client.key}\r\nContent-Length: 1000000\r\n\r\n".encode())
+            sock.sendall(b"n" * 500000)
+            wait_for(lambda: disk_used(box) >= used + 400000, what="the bytes")
+            client.close()
+            service.kill9_daemon()
+            service.wait_ready()
+        wait_for(lambda: disk_used(box) <= used + 8192, what="their removal")
+        assert names(box, "/workspace") == before and box.read("/workspace/f") == b"old"
+        box.destroy()
+        client.close()
+
+
+# ---- what is uploaded counts as the sandbox's own ----
+
+def test_uploads_count_as_memory_of_the_sandbox(tenant):
+    box = Box(tenant, {"limits": {"memoryBytes": 128 * MIB, "diskBytes": 90 * MIB}})
+    before = box.client.get(f"{box.path}/stats", expect=200)["memoryBytes"]
+    box.write("/workspace/big", b"x" * (40 * MIB))
+    box.files("POST", "append", {"path": "/workspace/big"}, b"y" * (8 * MIB), expect=200)
+    assert box.client.get(f"{box.path}/stats", expect=200)["memoryBytes"] - before > 47 * MIB
+
+
+def test_an_upload_over_what_is_left_of_memory_fails_and_nothing_else_does(tenant):
+    box = Box(tenant, {"limits": {"memoryBytes": 128 * MIB, "diskBytes": 90 * MIB}})
+    hold = "x = bytearray(90 << 20); print('held', flush=True); import time; time.sleep(60)"
+    held = box.spawn(f'exec python3 -c "{hold}"')["id"]
+    wait_for(lambda: b"held" in box.client.request(
+        "GET", f"{box.path}/execs/{held}/output?raw=1").body, what="the memory")
+    before = names(box, "/workspace")
+    for path in ("files", "files/append"):
+        reply = box.client.request("PUT" if path == "files" else "POST", f"{box.path}/{path}?path=/workspace/big",
+                                   b"x" * (60 * MIB))
+        assert reply.status == 429 and "memory" in reply.error["message"], reply
+    assert set(names(box, "/workspace")) <= set(before) | {"big"}  # an append that broke stays
+    assert box.execution(held)["state"] == "running"
+    assert box.client.get(box.path, expect=200)["state"] == "running"
+
+
+def test_many_uploads_at_once_are_all_whole(box):
+    def put(n):
+        with contextlib.closing(web.Client(box.client.address, box.client.key)) as client:
+            data = bytes([n]) * (100000 + n)
+            return client.request("PUT", f"{box.path}/files?path=/workspace/{n}", data).status
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        assert set(pool.map(put, range(40))) == {200}
+    for n in range(40):
+        assert box.read(f"/workspace/{n}") == bytes([n]) * (100000 + n)
 
 
 def test_a_large_file_goes_both_ways_without_being_held_in_memory(service, tenant):

@@ -3,25 +3,28 @@
  * links followed, as these clients know it: who watches sees a file written, not replaced.
  * Directories that are missing are made.
  *
- * U1. The body comes in pieces. While a file is being opened nothing more is taken: what is left of
- *     the piece waits in `rest`.
- * U2. While an answer is awaited nobody is told that the client went away; the answer's callback
- *     looks for itself. So the call never ends under its feet. */
+ * U1. The body comes in pieces. While a file is being opened or closed, or its pipe is full,
+ * nothing more is taken: what is left of the piece waits in `rest`. U2. While an answer is awaited
+ * nobody is told that the client went away; the answer's callback looks for itself. So the call
+ * never ends under its feet. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "api/e2b/e2b.h"
 #include "api/e2b/gunzip.h"
 #include "api/e2b/sign.h"
+#include "api/pour.h"
 #include "base/auto.h"
 #include "manager/files.h"
 #include "wire/multipart.h"
 #include "base/banned.h"
 
-enum { MAX_REST = 256 << 10, MAX_FILES = 10000, DIR_MODE = 0755, FILE_MODE = 0644 };
+enum {
+    MAX_REST = 256 << 10,
+    MAX_FILES = 10000,
+    FILE_MODE = 0644,
+    GZIP_PIECE = 4 << 10, /* grows by a thousand at most, and that must be held */
+};
 
 struct uploaded {
     struct uploaded *next;
@@ -30,11 +33,12 @@ struct uploaded {
 
 struct upload {
     struct sg_call *call;
-    struct sg_multipart *form; /* NULL: the body is the file */
-    struct sg_gunzip *gunzip;  /* NULL: as it comes */
-    const char *target;        /* of the query; NULL: each part names its own */
-    const char *path;          /* of the file under way */
-    int fd;                    /* of that file; -1: none is open */
+    struct sg_multipart *form;   /* NULL: the body is the file */
+    struct sg_gunzip *gunzip;    /* NULL: as it comes */
+    const char *target;          /* of the query; NULL: each part names its own */
+    const char *path;            /* of the file under way */
+    struct sg_file_write *write; /* of that file; NULL: none is open */
+    struct sg_pour pour;         /* into it */
     struct sg_buf rest;
     size_t rest_at;
     struct uploaded *first, **tail;
@@ -42,7 +46,6 @@ struct upload {
     bool is_last;    /* the body has ended */
     bool is_over;    /* the form has ended */
     bool is_skipped; /* this part is none of ours */
-    bool made_parents;
 };
 
 static void take_input(struct upload *u, struct sg_input *in);
@@ -52,7 +55,10 @@ static void sender_gone(struct sg_call *c);
 
 static void release(struct upload *u)
 {
-    sg_drop_fd(&u->fd);
+    sg_pour_close(&u->pour);
+    if (u->write)
+        sg_files_abandon(u->write);
+    u->write = NULL;
     sg_gunzip_free(u->gunzip);
     u->gunzip = NULL;
     sg_buf_done(&u->rest);
@@ -118,7 +124,7 @@ static void sender_gone(struct sg_call *c)
     sg_reply_end(c);
 }
 
-/* The file's opening is awaited from here on. `in` is what of the piece was not taken. */
+/* Something is awaited from here on. `in` is what of the piece was not taken. */
 static void await(struct upload *u, struct sg_input *in)
 {
     bool is_own = in->n && in->p >= u->rest.p && in->p < u->rest.p + u->rest.n;
@@ -135,59 +141,21 @@ static void await(struct upload *u, struct sg_input *in)
 
 /* ---- one file ---- */
 
-static int open_file(struct upload *u, struct sg_err *err);
+static void emptied(struct sg_pour *p)
+{
+    go_on(SG_OWNER(p, struct upload, pour));
+}
 
-static void parents_made(void *arg, struct sg_packet *p, const struct sg_err *err)
+static void opened(void *arg, struct sg_file_write *w, int fd, const struct sg_err *err)
 {
     struct upload *u = arg;
-    struct sg_err own;
-    if (!p)
+    u->write = w;
+    if (!w) {
         fail(u, err);
-    else if (open_file(u, &own) < 0)
-        fail(u, &own);
-}
-
-static int make_parents(struct upload *u, struct sg_err *err)
-{
-    struct sg_call *c = u->call;
-    struct sg_sandbox *s = sg_e2b_visited(c, err);
-    const char *parent = sg_e2b_parent(c, u->path);
-    struct sg_msg m = { .type = SG_MSG_MAKE };
-    if (!s || !parent)
-        return s ? sg_fail(err, SG_EXHAUSTED, "no room for the call") : -1;
-    u->made_parents = true;
-    m.make = (struct sg_msg_make) { sg_text_of(sg_e2b_visit(c)->user), sg_text_of(parent),
-                                    SG_MAKE_PARENTS, DIR_MODE };
-    return sg_files_ask(s, &c->who, &m, NULL, 0, parents_made, u, err);
-}
-
-static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
-{
-    struct upload *u = arg;
-    struct stat st;
-    struct sg_err own;
-    if (!p && err->sys == ENOENT && !u->made_parents) {
-        if (make_parents(u, &own) < 0)
-            fail(u, &own);
         return;
     }
-    u->fd = p ? sg_packet_take_fd(p, 0) : -1;
-    if (p && (fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode)))
-        err = (sg_fail(&own, SG_INVALID, "path %s is a directory", sg_quote(u->path).s), &own);
-    if (err)
-        fail(u, err);
-    else
-        go_on(u);
-}
-
-static int open_file(struct upload *u, struct sg_err *err)
-{
-    struct sg_call *c = u->call;
-    struct sg_sandbox *s = sg_e2b_visited(c, err);
-    struct sg_msg m = { .type = SG_MSG_OPEN };
-    m.open = (struct sg_msg_open) { sg_text_of(sg_e2b_visit(c)->user), sg_text_of(u->path),
-                                    O_WRONLY | O_CREAT | O_TRUNC, FILE_MODE };
-    return s ? sg_files_ask(s, &c->who, &m, NULL, 0, opened, u, err) : -1;
+    sg_pour_open(&u->pour, sg_manager_loop(u->call->manager), fd, emptied);
+    go_on(u);
 }
 
 static int begin_file(struct upload *u, const char *path, struct sg_err *err)
@@ -198,39 +166,56 @@ static int begin_file(struct upload *u, const char *path, struct sg_err *err)
         return -1;
     if (u->count++ == MAX_FILES)
         return sg_fail(err, SG_INVALID, "more than %d files in one upload", MAX_FILES);
-    u->made_parents = false;
-    return open_file(u, err);
+    const struct sg_file_spec f = { sg_e2b_visit(c)->user, u->path,
+                                    SG_WRITE_IN_PLACE | SG_WRITE_PARENTS, FILE_MODE };
+    return sg_files_write(s, &c->who, &f, opened, u, err);
 }
 
-static int end_file(struct upload *u, struct sg_err *err)
+static void written(void *arg, const struct sg_err *err)
 {
+    struct upload *u = arg;
     struct uploaded *f = sg_arena_alloc(&u->call->arena, sizeof *f);
-    if (!f)
-        return sg_fail(err, SG_EXHAUSTED, "too many files");
-    f->path = u->path;
+    struct sg_err own;
+    if (!f && !err)
+        err = (sg_fail(&own, SG_EXHAUSTED, "too many files"), &own);
+    if (err) {
+        fail(u, err);
+        return;
+    }
+    *f = (struct uploaded) { .path = u->path };
     *u->tail = f;
     u->tail = &f->next;
-    sg_drop_fd(&u->fd);
-    return 0;
+    go_on(u);
 }
 
-static int write_piece(struct upload *u, const uint8_t *p, size_t n, struct sg_err *err)
+/* All of the file is in the pipe, or the sandbox has given up, and the answer tells why. */
+static int end_file(struct upload *u, struct sg_input *in)
 {
-    while (n) {
-        ssize_t done = write(u->fd, p, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return sg_fail_sys(err, "write into the sandbox");
-        p += done;
-        n -= (size_t)done;
-    }
-    return 0;
+    struct sg_file_write *w = u->write;
+    await(u, in);
+    u->write = NULL;
+    sg_pour_close(&u->pour);
+    sg_files_commit(w, written, u); /* may go on with the body before it returns */
+    return 1;
+}
+
+/* 1: the pipe is full, or nobody reads it. */
+static int settle(struct upload *u, struct sg_input *in)
+{
+    if (u->pour.is_broken)
+        return end_file(u, in);
+    if (sg_pour_is_empty(&u->pour))
+        return 0;
+    await(u, in);
+    return 1;
 }
 
 static int put_piece(void *arg, const uint8_t *p, size_t n, struct sg_err *err)
 {
-    return write_piece(arg, p, n, err);
+    struct upload *u = arg;
+    (void)err;
+    (void)sg_pour_add(&u->pour, p, n);
+    return 0;
 }
 
 /* ---- the body ---- */
@@ -267,12 +252,14 @@ static int take_form(struct upload *u, struct sg_input *in, struct sg_err *err)
             result = begin_part(u, in, err);
             break;
         case SG_MULTIPART_DATA:
-            if (!u->is_skipped)
-                result = write_piece(u, piece.p, piece.n, err);
+            if (!u->is_skipped) {
+                (void)sg_pour_add(&u->pour, piece.p, piece.n);
+                result = settle(u, in);
+            }
             break;
         case SG_MULTIPART_PART_END:
             if (!u->is_skipped)
-                result = end_file(u, err);
+                result = end_file(u, in);
             break;
         case SG_MULTIPART_END:
             u->is_over = true;
@@ -285,16 +272,28 @@ static int take_form(struct upload *u, struct sg_input *in, struct sg_err *err)
     }
 }
 
+/* The same. */
 static int take_raw(struct upload *u, struct sg_input *in, struct sg_err *err)
 {
-    int result = u->gunzip ? sg_gunzip_feed(u->gunzip, in->p, in->n, put_piece, u, err)
-                           : write_piece(u, in->p, in->n, err);
-    (void)sg_input_take(in, in->n);
-    if (result < 0 || !u->is_last)
-        return result;
+    while (in->n) {
+        size_t n = u->gunzip && in->n > GZIP_PIECE ? GZIP_PIECE : in->n;
+        const uint8_t *p = in->p;
+        int result = 0;
+        (void)sg_input_take(in, n);
+        if (u->gunzip)
+            result = sg_gunzip_feed(u->gunzip, p, n, put_piece, u, err);
+        else
+            (void)sg_pour_add(&u->pour, p, n);
+        if (result == 0)
+            result = settle(u, in);
+        if (result)
+            return result;
+    }
+    if (!u->is_last || !u->write)
+        return 0;
     if (u->gunzip && !sg_gunzip_is_over(u->gunzip))
         return sg_fail(err, SG_INVALID, "the compressed body is cut off");
-    return end_file(u, err);
+    return end_file(u, in);
 }
 
 static void take_input(struct upload *u, struct sg_input *in)
@@ -366,7 +365,7 @@ int sg_envd_upload(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     }
     if (!u)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    *u = (struct upload) { .call = c, .fd = -1, .target = path && path[0] ? path : NULL };
+    *u = (struct upload) { .call = c, .target = path && path[0] ? path : NULL };
     u->tail = &u->first;
     sg_buf_init(&u->rest, MAX_REST);
     if (read_form(u, err) < 0) {

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "api/pour.h"
 #include "api/rest/rest.h"
 #include "base/auto.h"
 #include "base/parse.h"
@@ -20,8 +21,9 @@ enum { PIECE_BYTES = 65536, FOUND_MAX = 16 << 20, FIND_DEFAULT = 1000, FIND_MAX 
 struct flow {
     struct sg_call *call;
     struct sg_loop *loop;
-    struct sg_io io;    /* our end of the pipe */
-    struct sg_buf rest; /* up: what did not fit; search: what was found */
+    struct sg_io io;     /* our end of the pipe */
+    struct sg_pour pour; /* up: into it */
+    struct sg_buf rest;  /* search: what was found */
     struct sg_err failure;
     bool is_answered; /* init has replied */
     bool is_at_end;   /* down: the pipe is empty for good; up: the body is */
@@ -29,9 +31,15 @@ struct flow {
     bool has_text;
 };
 
+static void drop_pipe(struct flow *f)
+{
+    sg_pour_close(&f->pour);
+    sg_io_drop(f->loop, &f->io);
+}
+
 static void end_flow(struct flow *f)
 {
-    sg_io_drop(f->loop, &f->io);
+    drop_pipe(f);
     sg_buf_done(&f->rest);
 }
 
@@ -58,7 +66,7 @@ static void client_gone(struct sg_call *c)
 {
     struct flow *f = c->state;
     f->is_dead = true;
-    sg_io_drop(f->loop, &f->io); /* init's process finds no reader, or an end */
+    drop_pipe(f); /* init's process finds no reader, or an end */
     if (f->is_answered)
         finish(f);
 }
@@ -162,56 +170,28 @@ int sg_rest_tar_get(struct sg_call *c, struct sg_err *err)
 
 /* ---- up: an archive into a tree ---- */
 
-/* Moves what is left of a piece; true when all is gone. */
-static bool push(struct flow *f)
-{
-    while (f->rest.n && f->io.fd >= 0) {
-        ssize_t n = write(f->io.fd, f->rest.p, f->rest.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN) {
-            (void)sg_io_want(f->loop, &f->io, EPOLLOUT, NULL);
-            return false;
-        }
-        if (n < 0) { /* init has given up; its answer says why */
-            sg_io_drop(f->loop, &f->io);
-            break;
-        }
-        memmove(f->rest.p, f->rest.p + n, f->rest.n - (size_t)n);
-        f->rest.n -= (size_t)n;
-    }
-    sg_buf_clear(&f->rest);
-    return true;
-}
-
 static void push_on(struct flow *f)
 {
-    if (!push(f))
-        return;
     if (f->is_at_end)
-        sg_io_drop(f->loop, &f->io); /* the end of the archive */
-    else if (f->io.fd >= 0)
-        (void)sg_io_want(f->loop, &f->io, 0, NULL);
+        drop_pipe(f); /* the end of the archive */
     if (!f->is_at_end)
         sg_call_pause_body(f->call, false);
     else if (f->is_answered)
         finish(f);
 }
 
-static void tar_writable(struct sg_io *io, uint32_t events)
+static void emptied(struct sg_pour *p)
 {
-    (void)events;
-    push_on(SG_OWNER(io, struct flow, io));
+    push_on(SG_OWNER(p, struct flow, pour));
 }
 
 static void take_piece(struct sg_call *c, const void *p, size_t n, bool is_last)
 {
     struct flow *f = c->state;
     f->is_at_end = is_last;
-    if (f->io.fd >= 0)
-        sg_buf_add(&f->rest, p, n);
     sg_call_pause_body(c, true);
-    push_on(f);
+    if (sg_pour_add(&f->pour, p, n)) /* where init has given up, its answer says why */
+        push_on(f);
 }
 
 static void tar_taken(void *arg, struct sg_packet *p, const struct sg_err *err)
@@ -231,16 +211,16 @@ int sg_rest_tar_put(struct sg_call *c, struct sg_err *err)
     const char *path = s ? sg_rest_path(c, err) : NULL;
     if (!path || sg_call_query_only(c, known, err) < 0)
         return -1;
-    struct flow *f = prepare(c, SG_CALL_MAX_BODY, err);
+    struct flow *f = prepare(c, 0, err);
     struct sg_msg m = { .type = SG_MSG_TAR_IN };
     m.tar = (struct sg_msg_tar) { user_of(c), sg_text_of(path), SG_TAR_OVERWRITE };
     if (!f)
         return -1;
-    f->io.ready = tar_writable;
     if (ask(f, s, &m, 1, tar_taken, err) < 0) {
         end_flow(f);
         return -1;
     }
+    sg_pour_open(&f->pour, f->loop, f->io.fd, emptied);
     c->on_body = take_piece;
     c->on_gone = client_gone;
     return 0;

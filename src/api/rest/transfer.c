@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File contents, streamed: down by sendfile from init's descriptor, up piece by piece into a
- * temporary file that takes its place at the end. Nothing is held in memory. */
+/* File contents, streamed: down by sendfile from init's descriptor, up piece by piece into a pipe
+ * that a process of the sandbox empties. Nothing is held in memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/pour.h"
 #include "api/rest/rest.h"
 #include "base/auto.h"
 #include "manager/files.h"
@@ -60,20 +61,11 @@ int sg_rest_file_get(struct sg_call *c, struct sg_err *err)
 
 struct upload {
     struct sg_call *call;
-    struct sg_file_write *write; /* NULL: appending, or not opened yet */
-    int fd;                      /* of `write`, or our own */
+    struct sg_file_write *write; /* NULL: not opened yet, or over */
+    struct sg_pour pour;
     uint64_t bytes;
-    bool owns_fd;
+    bool is_last;
 };
-
-static void end_upload(struct upload *u)
-{
-    if (u->write)
-        sg_files_abandon(u->write);
-    u->write = NULL;
-    if (u->owns_fd)
-        sg_drop_fd(&u->fd);
-}
 
 static void committed(void *arg, const struct sg_err *err)
 {
@@ -87,55 +79,60 @@ static void committed(void *arg, const struct sg_err *err)
     sg_reply_text(u->call, 200, "application/json", text);
 }
 
-static int write_whole(int fd, const char *p, size_t n, struct sg_err *err)
+/* All is in the pipe, or the sandbox has given up: the answer tells. Who sent everything may close
+ * his side. */
+static void commit(struct upload *u)
 {
-    while (n) {
-        ssize_t done = write(fd, p, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return sg_fail_sys(err, "write into the sandbox");
-        p += done;
-        n -= (size_t)done;
-    }
-    return 0;
+    struct sg_file_write *w = u->write;
+    u->call->on_gone = NULL;
+    u->write = NULL;
+    sg_pour_close(&u->pour);
+    sg_files_commit(w, committed, u);
+}
+
+static void emptied(struct sg_pour *p)
+{
+    struct upload *u = SG_OWNER(p, struct upload, pour);
+    if (u->is_last || p->is_broken)
+        commit(u);
+    else
+        sg_call_pause_body(u->call, false);
 }
 
 static void take_piece(struct sg_call *c, const void *p, size_t n, bool is_last)
 {
     struct upload *u = c->state;
-    struct sg_err err;
-    if (write_whole(u->fd, p, n, &err) < 0) {
-        end_upload(u);
-        sg_reply_error(c, &err);
-        return;
-    }
     u->bytes += n;
-    if (!is_last)
-        return;
-    struct sg_file_write *w = u->write;
-    u->write = NULL;
-    if (u->owns_fd)
-        sg_drop_fd(&u->fd);
-    if (w)
-        sg_files_commit(w, committed, u);
-    else
-        committed(u, NULL);
+    u->is_last = is_last;
+    if (!sg_pour_add(&u->pour, p, n)) {
+        sg_call_pause_body(c, true);
+    } else if (is_last || u->pour.is_broken) {
+        sg_call_pause_body(c, true);
+        commit(u);
+    }
 }
 
 static void sender_gone(struct sg_call *c)
 {
-    end_upload(c->state);
+    struct upload *u = c->state;
+    sg_pour_close(&u->pour);
+    sg_files_abandon(u->write);
     sg_reply_end(c);
 }
 
 /* The file is there: the body may come. */
-static void go_on(struct upload *u)
+static void write_opened(void *arg, struct sg_file_write *w, int fd, const struct sg_err *err)
 {
+    struct upload *u = arg;
     struct sg_call *c = u->call;
+    if (!w) {
+        sg_reply_error(c, err);
+        return;
+    }
+    u->write = w;
+    sg_pour_open(&u->pour, sg_manager_loop(c->manager), fd, emptied);
     if (c->is_gone) {
-        end_upload(u);
-        sg_reply_end(c);
+        sender_gone(c);
         return;
     }
     c->on_body = take_piece;
@@ -143,79 +140,38 @@ static void go_on(struct upload *u)
     sg_call_pause_body(c, false);
 }
 
-static void write_opened(void *arg, struct sg_file_write *w, int fd, const struct sg_err *err)
-{
-    struct upload *u = arg;
-    if (!w) {
-        sg_reply_error(u->call, err);
-        return;
-    }
-    u->write = w;
-    u->fd = fd;
-    go_on(u);
-}
-
-static void append_opened(void *arg, struct sg_packet *p, const struct sg_err *err)
-{
-    struct upload *u = arg;
-    if (!p) {
-        sg_reply_error(u->call, err);
-        return;
-    }
-    u->fd = sg_packet_take_fd(p, 0);
-    u->owns_fd = true;
-    struct stat st;
-    struct sg_err own;
-    if (u->fd < 0 || fstat(u->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        sg_drop_fd(&u->fd);
-        (void)sg_fail(&own, SG_INVALID, "the path is no regular file");
-        sg_reply_error(u->call, &own);
-        return;
-    }
-    go_on(u);
-}
-
-/* `*inout_mode` stays as it is where the query names none. */
-static struct upload *prepare(struct sg_call *c, uint32_t *inout_mode, struct sg_err *err)
+static int upload(struct sg_call *c, uint32_t flags, uint32_t flags_without_mode,
+                  struct sg_err *err)
 {
     static const char *const known[] = { "path", "user", "mode", NULL };
+    struct sg_file_spec f = { .user = query_or_empty(c, "user"),
+                              .flags = flags,
+                              .mode = MODE_FILE };
+    struct sg_sandbox *s = sg_rest_sandbox(c, err);
     const char *mode = sg_call_query(c, "mode");
-    if (sg_call_query_only(c, known, err) < 0 || (mode && sg_rest_mode(mode, inout_mode, err) < 0))
-        return NULL;
+    f.path = s ? sg_rest_path(c, err) : NULL;
+    if (!f.path || sg_call_query_only(c, known, err) < 0 ||
+        (mode && sg_rest_mode(mode, &f.mode, err) < 0))
+        return -1;
+    if (!mode)
+        f.flags |= flags_without_mode;
     struct upload *u = sg_arena_alloc(&c->arena, sizeof *u);
-    if (!u) {
-        (void)sg_fail(err, SG_EXHAUSTED, "no room for the call");
-        return NULL;
-    }
-    *u = (struct upload) { .call = c, .fd = -1 };
+    if (!u)
+        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
+    *u = (struct upload) { .call = c };
     c->state = u;
     sg_call_pause_body(c, true);
-    return u;
+    return sg_files_write(s, &c->who, &f, write_opened, u, err);
 }
 
 int sg_rest_file_put(struct sg_call *c, struct sg_err *err)
 {
-    uint32_t mode = SG_FILE_MODE_KEPT;
-    struct sg_sandbox *s = sg_rest_sandbox(c, err);
-    const char *path = s ? sg_rest_path(c, err) : NULL;
-    struct upload *u = path ? prepare(c, &mode, err) : NULL;
-    if (!u)
-        return -1;
-    return sg_files_write(s, &c->who, query_or_empty(c, "user"), path, mode, write_opened, u, err);
+    return upload(c, 0, SG_WRITE_KEEP_MODE, err);
 }
 
 int sg_rest_file_append(struct sg_call *c, struct sg_err *err)
 {
-    uint32_t mode = MODE_FILE;
-    struct sg_sandbox *s = sg_rest_sandbox(c, err);
-    const char *path = s ? sg_rest_path(c, err) : NULL;
-    struct upload *u = path ? prepare(c, &mode, err) : NULL;
-    if (!u)
-        return -1;
-    struct sg_msg m = { .type = SG_MSG_OPEN };
-    m.open = (struct sg_msg_open) { sg_text_of(query_or_empty(c, "user")), sg_text_of(path),
-                                    O_WRONLY | O_APPEND | O_CREAT, mode };
-    return sg_files_ask(s, &c->who, &m, NULL, 0, append_opened, u, err);
+    return upload(c, SG_WRITE_APPEND, 0, err);
 }
 
 /* ---- a command's input ---- */
