@@ -5,6 +5,7 @@
  *
  * An archive of a directory holds what is in it, one of a file has the file's name: which of the
  * two it is must be known, so the source is looked at first. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@ struct copy {
     char *temporary; /* a directory beside the place */
     char *whole;     /* what is moved into the place: it, or the file in it */
     unsigned open;   /* answers to come */
-    struct sg_err err;
+    struct sg_err err, packing, unpacking;
     sg_files_done_cb *cb;
     void *arg;
 };
@@ -53,17 +54,12 @@ static void end_copy(struct copy *c)
     cb(arg, err.kind == SG_OK ? NULL : &err);
 }
 
-/* One side that fails ends the pipe, and the other fails of that: the first one has the reason. */
-static void note(struct copy *c, const struct sg_packet *p, const struct sg_err *err)
-{
-    if (!p && c->err.kind == SG_OK)
-        c->err = sg_files_renamed(err, c->place);
-}
-
 static void moved(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
-    note(arg, p, err);
-    end_copy(arg);
+    struct copy *c = arg;
+    if (!p)
+        c->err = sg_files_renamed(err, c->place);
+    end_copy(c);
 }
 
 static int move_into_place(struct copy *c, struct sg_err *err)
@@ -76,14 +72,33 @@ static int move_into_place(struct copy *c, struct sg_err *err)
     return sg_files_send(to, &m, NULL, 0, moved, c, err);
 }
 
-static void transferred(void *arg, struct sg_packet *p, const struct sg_err *err)
+/* One side that fails ends the pipe, and the other fails of that, and may tell so first. The
+ * packing one has the reason, unless it is that nobody reads any more. */
+static void one_side_ended(struct copy *c)
 {
-    struct copy *c = arg;
-    note(c, p, err);
     if (--c->open)
         return;
+    const bool is_packing = c->packing.kind != SG_OK && c->packing.sys != EPIPE;
+    c->err = is_packing || c->unpacking.kind == SG_OK ? c->packing
+                                                      : sg_files_renamed(&c->unpacking, c->place);
     if (c->err.kind != SG_OK || move_into_place(c, &c->err) < 0)
         end_copy(c);
+}
+
+static void packed(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct copy *c = arg;
+    if (!p)
+        c->packing = *err;
+    one_side_ended(c);
+}
+
+static void unpacked(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct copy *c = arg;
+    if (!p)
+        c->unpacking = *err;
+    one_side_ended(c);
 }
 
 static int transfer(struct copy *c, struct sg_err *err)
@@ -99,10 +114,10 @@ static int transfer(struct copy *c, struct sg_err *err)
     if (pipe2(ends, O_CLOEXEC) < 0)
         return sg_fail_sys(err, "make a pipe");
     sg_auto_fd reading = ends[0], writing = ends[1];
-    if (sg_files_send(from, &out, &writing, 1, transferred, c, err) < 0)
+    if (sg_files_send(from, &out, &writing, 1, packed, c, err) < 0)
         return -1;
     c->open = 1;
-    if (sg_files_send(to, &in, &reading, 1, transferred, c, &c->err) == 0)
+    if (sg_files_send(to, &in, &reading, 1, unpacked, c, &c->unpacking) == 0)
         c->open = 2;
     return 0; /* the one that was asked answers */
 }
@@ -110,7 +125,8 @@ static int transfer(struct copy *c, struct sg_err *err)
 static void looked(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct copy *c = arg;
-    note(c, p, err);
+    if (!p)
+        c->err = *err;
     if (p && p->msg.type == SG_MSG_STATED && S_ISDIR(p->msg.stated.mode)) {
         c->whole = sg_strdup(c->temporary);
     } else {
