@@ -13,7 +13,6 @@
     }
 
 UNUSED(sg_audit_verify_slowly)
-UNUSED(sg_call_pause_body)
 UNUSED(sg_events_leave)
 UNUSED(sg_events_listen)
 UNUSED(sg_events_next)
@@ -32,7 +31,6 @@ UNUSED(sg_manager_destroy)
 UNUSED(sg_manager_destroy_all)
 UNUSED(sg_manager_health)
 UNUSED(sg_manager_list)
-UNUSED(sg_manager_loop)
 UNUSED(sg_manager_pause)
 UNUSED(sg_manager_pool)
 UNUSED(sg_manager_reconcile)

@@ -18,6 +18,7 @@ enum { INPUT_ENOUGH = 256 << 10, INPUT_MAX = INPUT_ENOUGH + (16 << 20) };
 /* Outlives its call while a command is being started. */
 struct session {
     struct sg_call *call; /* NULL: closed */
+    struct sg_loop *loop; /* outlives the manager, which may be gone when it is closed */
     struct sg_id sandbox;
     struct sg_reader reader;
     struct sg_exec *exec; /* NULL: not started, or gone */
@@ -112,7 +113,7 @@ static void pump(struct session *s)
         s->is_full = !sg_ws_send(s->call, false, piece, 1 + (size_t)n);
         sent += (size_t)n;
         if (sent >= TURN_BYTES) { /* the others have their turn */
-            sg_later_call(sg_manager_loop(s->call->manager), &s->more);
+            sg_later_call(s->loop, &s->more);
             return;
         }
     }
@@ -308,7 +309,7 @@ static void closed(struct sg_call *c)
         sg_exec_forget_writable(s->exec, s);
         sg_reader_close(&s->reader);
     }
-    sg_later_cancel(sg_manager_loop(c->manager), &s->more);
+    sg_later_cancel(s->loop, &s->more);
     s->call = NULL;
     if (!s->is_starting)
         free_session(s);
@@ -319,6 +320,7 @@ static int open_session(struct sg_call *c, struct session **ret, struct sg_err *
     static const struct sg_ws_ops ops = { message, drain, closed };
     struct session *s = sg_new(struct session);
     s->call = c;
+    s->loop = sg_manager_loop(c->manager);
     s->more.call = go_on;
     sg_buf_init(&s->input, INPUT_MAX);
     c->state = s;
