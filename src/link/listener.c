@@ -14,6 +14,7 @@
 #include "base/banned.h"
 
 enum { AT_ONCE = 64, REST_NS = 50 * 1000 * 1000 };
+#define TELL_AGAIN_NS 60000000000u
 
 static void rest_is_over(struct sg_timer *t, uint64_t now_ns)
 {
@@ -24,9 +25,13 @@ static void rest_is_over(struct sg_timer *t, uint64_t now_ns)
 
 static void rest(struct sg_acceptor *a, const char *why)
 {
-    sg_log(SG_LOG_WARN, "cannot accept a connection", SG_KV("cause", why));
+    const uint64_t now_ns = sg_loop_now(a->loop);
+    if (!a->told_ns || now_ns - a->told_ns >= TELL_AGAIN_NS) {
+        sg_log(SG_LOG_WARN, "cannot accept a connection", SG_KV("cause", why));
+        a->told_ns = now_ns;
+    }
     (void)sg_io_want(a->loop, &a->io, 0, NULL);
-    sg_timer_set(a->loop, &a->rest, sg_loop_now(a->loop) + REST_NS);
+    sg_timer_set(a->loop, &a->rest, now_ns + REST_NS);
 }
 
 static void on_ready(struct sg_io *io, uint32_t events)

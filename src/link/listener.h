@@ -11,6 +11,7 @@ struct sg_acceptor {
     struct sg_io io;
     struct sg_timer rest;
     struct sg_loop *loop;
+    uint64_t told_ns;                            /* when the log last heard of it */
     void (*came)(struct sg_acceptor *a, int fd); /* takes the connection: non-blocking */
 };
 

@@ -204,8 +204,10 @@ char *sg_exec_detail(const struct sg_exec *x, bool with_argv)
     if (x->ending != SG_EXEC_RUNNING) {
         sg_json_key(&j, "ending");
         sg_json_str(&j, sg_exec_ending_name(x->ending));
-        sg_json_key(&j, x->signal ? "signal" : "exitCode");
-        sg_json_u64(&j, x->signal ? x->signal : x->code);
+        if (x->ending != SG_EXEC_LOST) {
+            sg_json_key(&j, x->signal ? "signal" : "exitCode");
+            sg_json_u64(&j, x->signal ? x->signal : x->code);
+        }
     }
     sg_json_close(&j, '}');
     return sg_strdup(sg_buf_cstr(&out));

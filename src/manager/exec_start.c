@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -96,6 +97,15 @@ static void close_pipes(struct pipes *p)
     }
 }
 
+/* The kernel gives the lowest free number, so a high one tells how many are in use. A part is left
+ * to connections, files and other sandboxes. */
+static bool is_near_the_end(int fd)
+{
+    struct rlimit limit = { 0 };
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    return (rlim_t)fd > limit.rlim_cur - limit.rlim_cur / 3;
+}
+
 static int make_pipes(struct pipes *p, uint32_t flags, struct sg_err *err)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -107,6 +117,8 @@ static int make_pipes(struct pipes *p, uint32_t flags, struct sg_err *err)
         const bool is_input = i == 0;
         p->far_fds[i] = fds[is_input ? 0 : 1];
         p->near_fds[i] = fds[is_input ? 1 : 0];
+        if (is_near_the_end(fds[1]))
+            return sg_fail(err, SG_EXHAUSTED, "too many execs run on this server");
     }
     return 0;
 }

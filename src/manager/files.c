@@ -67,7 +67,7 @@ static bool is_socket(int fd)
 
 /* ---- what may be asked ---- */
 
-enum { DETAIL_MAX = 16 * SG_CTL_MAX_PATH };
+enum { DETAIL_MAX = 16 << 10, SHOWN_BYTES = 512 }; /* a byte may become six in JSON */
 enum { READING = O_RDONLY | O_DIRECTORY | O_NOFOLLOW };
 
 /* A row a request: where its texts are, what it needs, what the audit calls it (NULL: it changes
@@ -100,6 +100,20 @@ static struct sg_text *text_at(struct sg_msg *m, uint16_t offset)
     return (struct sg_text *)(void *)((char *)m + offset);
 }
 
+/* The record is for ever: what a caller may choose freely is cut, and its length told. */
+static void put_shown(struct sg_json *j, const char *key, const char *path)
+{
+    const size_t n = strlen(path);
+    sg_json_key(j, key);
+    sg_json_text(j, (struct sg_str) { path, n < SHOWN_BYTES ? n : SHOWN_BYTES });
+    if (n <= SHOWN_BYTES)
+        return;
+    char length[16];
+    (void)snprintf(length, sizeof length, "%sBytes", key);
+    sg_json_key(j, length);
+    sg_json_u64(j, n);
+}
+
 static void audit(struct sg_sandbox *s, const struct sg_who *who, const char *action,
                   const char *path, const char *to)
 {
@@ -108,12 +122,9 @@ static void audit(struct sg_sandbox *s, const struct sg_who *who, const char *ac
     sg_buf_init(&out, DETAIL_MAX);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_json_key(&j, "path");
-    sg_json_str(&j, path);
-    if (to) {
-        sg_json_key(&j, "to");
-        sg_json_str(&j, to);
-    }
+    put_shown(&j, "path", path);
+    if (to)
+        put_shown(&j, "to", to);
     sg_json_close(&j, '}');
     sg_manager_audit(s->manager, who, action, s, sg_buf_cstr(&out));
 }

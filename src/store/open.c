@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/open.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,13 +14,26 @@
 #include "store/migrate.h"
 #include "base/banned.h"
 
+/* After a crash the process before us may still be ending. */
+static int lock_soon(int fd)
+{
+    enum { LOOKS = 150 };
+    const struct timespec pause = { .tv_nsec = 20000000 };
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (errno != EWOULDBLOCK || i == LOOKS)
+            return -1;
+        (void)nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
 int sg_store_lock(const char *path, struct sg_err *err)
 {
     sg_auto_free char *name = sg_printf("%s-lock", path);
     sg_auto_fd fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sg_fail_sys(err, "open %s", sg_quote(name).s);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (lock_soon(fd) == 0)
         return sg_take_fd(&fd);
     if (errno != EWOULDBLOCK)
         return sg_fail_sys(err, "lock %s", sg_quote(name).s);
@@ -55,7 +69,10 @@ static int set_up(sqlite3 *db, struct sg_store_report *report, struct sg_err *er
     report->schema = sg_migration_count;
     report->was_new = report->migrated_from == 0;
     /* What has to be durable is made so by disk.c; the log is cut to this after a restart of it. */
-    return sg_db_run(db, "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 33554432", err);
+    return sg_db_run(db,
+                     "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 33554432;"
+                     "PRAGMA secure_delete = ON", /* a removed row may have held a token */
+                     err);
 }
 
 static int open_sound(const char *path, sqlite3 **ret, struct sg_store_report *report,
