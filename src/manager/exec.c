@@ -12,7 +12,10 @@
 #include "store/store.h"
 #include "base/banned.h"
 
-enum { KEPT_ENDED = 1000 };
+enum {
+    KEPT_ENDED = 1000,
+    KEPT_JOURNALS = 16, /* of ended ones together: so many times what one stream may keep */
+};
 
 const char *sg_exec_ending_name(enum sg_exec_ending e)
 {
@@ -90,6 +93,15 @@ void sg_exec_count_end(struct sg_exec *x)
     link_newest(set, x);
 }
 
+void sg_exec_count_journal(struct sg_exec *x)
+{
+    struct sg_exec_impl *i = x->impl;
+    struct sg_exec_set *set = x->sandbox->exec_impl;
+    const uint64_t held = sg_journal_held(&i->journal);
+    set->held_bytes = set->held_bytes - i->held_bytes + held;
+    i->held_bytes = held;
+}
+
 void sg_exec_drop(struct sg_exec *x)
 {
     assert(x->sandbox); /* once */
@@ -105,6 +117,7 @@ void sg_exec_drop(struct sg_exec *x)
     sg_journal_close(&i->journal);
     unlink_exec(set, x);
     *(x->ending == SG_EXEC_RUNNING ? &set->running : &set->ended) -= 1;
+    set->held_bytes -= i->held_bytes;
     (void)sg_map_remove(&x->sandbox->execs, x->id.s);
     x->sandbox = NULL;
     (void)sg_exec_unref(x);
@@ -125,6 +138,23 @@ bool sg_exec_unref(struct sg_exec *x)
     return false;
 }
 
+/* The record of the exec stays, and says how much it had printed. */
+static void empty_journals(struct sg_exec_set *set, bool with_readers)
+{
+    struct sg_manager *m = set->s->manager;
+    struct sg_err err;
+    for (struct sg_exec *x = set->oldest; x && set->held_bytes > KEPT_JOURNALS * m->o.journal_bytes;
+         x = sg_exec_impl(x)->newer) {
+        struct sg_exec_impl *i = x->impl;
+        if (!i->held_bytes || (i->readers && !with_readers) ||
+            sg_journal_empty(&i->journal, &err) < 0) /* or at the next end */
+            continue;
+        sg_exec_count_journal(x);
+        m->metrics.hits[SG_HIT_JOURNAL] += !i->was_cut;
+        i->was_cut = true;
+    }
+}
+
 void sg_exec_prune(struct sg_sandbox *s)
 {
     struct sg_exec_set *set = sg_exec_set(s);
@@ -137,6 +167,8 @@ void sg_exec_prune(struct sg_sandbox *s)
         sg_journal_remove(&sg_exec_impl(x)->journal);
         sg_exec_drop(x);
     }
+    empty_journals(set, false);
+    empty_journals(set, true); /* who reads slowly does not take the disk from others */
 }
 
 /* ---- finding ---- */

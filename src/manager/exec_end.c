@@ -92,6 +92,7 @@ static void complete(struct sg_exec *x)
     if (!x->ended_ms)
         x->ended_ms = sg_manager_unix_ms();
     sg_exec_count_end(x);
+    sg_exec_count_journal(x);
     keep_lingering(x);
     sg_exec_close_input(x);
     if (!i->readers)

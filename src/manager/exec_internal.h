@@ -49,11 +49,13 @@ struct sg_exec_impl {
     bool is_released;
     bool was_cut;          /* its journal has lost something */
     bool has_told_trouble; /* once, in the log */
+    uint64_t held_bytes;   /* of its journal, as counted in the set */
 };
 
 struct sg_exec_set { /* s->exec_impl */
     struct sg_exec *newest, *oldest;
     unsigned ended, running, lingering; /* lingering: pipes of ended ones that are kept open */
+    uint64_t held_bytes;                /* what journals of ended ones take of the disk */
     struct sg_kill_all *kill_all;       /* owned: exec_control.c */
     /* after a restart */
     struct sg_sandbox *s;
@@ -84,7 +86,10 @@ void sg_exec_ref(struct sg_exec *x);
 bool sg_exec_unref(struct sg_exec *x);
 /* It has ended: moves to the front of the list. */
 void sg_exec_count_end(struct sg_exec *x);
-/* Drops the oldest ended ones beyond what is kept, with row and journal. */
+/* Its journal as it is now; of one that has ended. */
+void sg_exec_count_journal(struct sg_exec *x);
+/* Drops the oldest ended ones beyond what is kept, with row and journal; and empties the journals
+ * of the oldest where they take too much together. */
 void sg_exec_prune(struct sg_sandbox *s);
 
 /* ---- exec_row.c ---- */

@@ -35,7 +35,9 @@ static bool load_row(void *arg, const struct sg_exec_row *r)
                SG_KV("error", err.msg));
     x->total_bytes = sg_journal_total(&i->journal);
     sg_journal_close(&i->journal);
-    if (x->ending == SG_EXEC_RUNNING) {
+    if (x->ending != SG_EXEC_RUNNING) {
+        sg_exec_count_journal(x);
+    } else {
         i->awaits_kept = true;
         sg_sandbox_work_begin(s);
     }

@@ -99,22 +99,31 @@ static uint64_t start_of(const struct sg_journal *j, uint64_t bytes)
     return bytes > j->keep_bytes ? (bytes - j->keep_bytes) / step * step : 0;
 }
 
-static void punch(int fd, uint64_t from, uint64_t to)
+static bool punch(int fd, uint64_t from, uint64_t to)
 {
     static bool has_told;
     const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    if (from >= to || fallocate(fd, mode, (off_t)from, (off_t)(to - from)) == 0 || has_told)
-        return;
+    if (from >= to || fallocate(fd, mode, (off_t)from, (off_t)(to - from)) == 0)
+        return true;
+    if (has_told)
+        return false;
     has_told = true;
     sg_log(SG_LOG_WARN, "journals cannot be shortened here: they will grow",
            SG_KV("why", errno == EOPNOTSUPP ? "the filesystem has no holes" : "fallocate failed"));
+    return false;
+}
+
+static uint64_t index_start(const struct sg_journal *j)
+{
+    /* The record before the first run says where that begins: it stays. */
+    return j->first_run ? (j->first_run - 1) * sizeof(struct sg_run) / INDEX_STEP * INDEX_STEP : 0;
 }
 
 /* The first run moves on over all that are gone; its index is given back in steps. */
 static void pass_lost_runs(struct sg_journal *j)
 {
     struct sg_run runs[RUNS_AT_ONCE];
-    const uint64_t before = j->first_run;
+    const uint64_t before = index_start(j);
     while (j->first_run < j->runs) {
         uint64_t n = j->runs - j->first_run;
         n = n < RUNS_AT_ONCE ? n : RUNS_AT_ONCE;
@@ -127,11 +136,7 @@ static void pass_lost_runs(struct sg_journal *j)
         if (i < have || !have)
             break;
     }
-    /* The record before the first run says where that begins: it stays. */
-    const uint64_t old = before ? (before - 1) * sizeof *runs / INDEX_STEP * INDEX_STEP : 0;
-    const uint64_t new =
-        j->first_run ? (j->first_run - 1) * sizeof *runs / INDEX_STEP *INDEX_STEP : 0;
-    punch(j->index_fd, old, new);
+    (void)punch(j->index_fd, before, index_start(j));
 }
 
 static void give_back(struct sg_journal *j, enum sg_stream stream)
@@ -140,10 +145,61 @@ static void give_back(struct sg_journal *j, enum sg_stream stream)
     const uint64_t start = start_of(j, f->bytes);
     if (start <= f->start)
         return;
-    punch(f->fd, f->start, start);
+    (void)punch(f->fd, f->start, start);
     f->start = start;
     if (j->runs)
         pass_lost_runs(j);
+}
+
+static uint64_t in_blocks(uint64_t bytes)
+{
+    return (bytes + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+uint64_t sg_journal_held(const struct sg_journal *j)
+{
+    uint64_t held = in_blocks(j->runs * sizeof(struct sg_run)) - index_start(j);
+    for (unsigned i = 0; i < SG_STREAM_COUNT; i++) {
+        const struct sg_journal_file *f = &j->streams[i];
+        if (f->start < f->bytes)
+            held += in_blocks(f->bytes) - f->start / BLOCK * BLOCK;
+    }
+    return held;
+}
+
+static bool is_emptied(const struct sg_journal *j)
+{
+    return sg_journal_total(j) > 0 &&
+           j->streams[SG_STREAM_OUT].start == j->streams[SG_STREAM_OUT].bytes &&
+           j->streams[SG_STREAM_ERR].start == j->streams[SG_STREAM_ERR].bytes;
+}
+
+/* With no bytes there is nobody to say whose they were. */
+static void forget_runs(struct sg_journal *j)
+{
+    sg_drop_fd(&j->index_fd);
+    if (j->runs)
+        (void)unlinkat(j->dir_fd, name_of(j, INDEX).s, 0);
+    j->runs = j->first_run = 0;
+    j->run_start = sg_journal_total(j);
+}
+
+int sg_journal_empty(struct sg_journal *j, struct sg_err *err)
+{
+    for (unsigned i = 0; i < SG_STREAM_COUNT; i++) {
+        struct sg_journal_file *f = &j->streams[i];
+        if (f->start == f->bytes)
+            continue;
+        if (open_file(j, i, 0, err) < 0)
+            return -1;
+        /* To the end of the last block, or that one would stay. */
+        if (!punch(f->fd, 0, in_blocks(f->bytes)) && ftruncate(f->fd, 0) < 0)
+            return sg_fail_sys(err, "empty a journal");
+        f->start = f->bytes;
+    }
+    forget_runs(j);
+    sg_journal_close(j);
+    return 0;
 }
 
 /* ---- the index ---- */
@@ -317,10 +373,16 @@ int sg_journal_load(struct sg_journal *j, struct sg_err *err)
         off_t data = f->fd >= 0 ? lseek(f->fd, 0, SEEK_DATA) : -1;
         if (data > 0 && (uint64_t)data > f->start)
             f->start = (uint64_t)data;
+        if (f->fd >= 0 && data < 0 && errno == ENXIO) /* one hole: it was emptied */
+            f->start = f->bytes;
     }
     if (load_file(j, INDEX, &index_bytes, err) < 0)
         return -1;
     j->runs = index_bytes / sizeof(struct sg_run);
+    if (is_emptied(j)) {
+        forget_runs(j);
+        return 0;
+    }
     if (j->runs)
         pass_lost_runs(j);
     return load_tail(j, err);

@@ -10,6 +10,7 @@
  *     the one whose file is longer than the index says. An exec that uses one stream has no index.
  * J3. Of each stream at least the last `keep_bytes` can be read. What lies before is given back to
  *     the filesystem in steps; where it begins follows from the size alone.
+ *     A journal that was emptied keeps the sizes of its files, which are one hole.
  * J4. Nothing grows in memory, however finely a program mixes its streams.
  *
  * Errors are the filesystem's: SG_EXHAUSTED where it is full, and then nothing was moved. */
@@ -48,6 +49,10 @@ int sg_journal_load(struct sg_journal *j, struct sg_err *err);
 /* Closes the files. Reading or taking opens them again. */
 void sg_journal_close(struct sg_journal *j);
 void sg_journal_remove(struct sg_journal *j); /* closes, and removes the files */
+/* Gives all of its bytes back and closes. How many there were is still known, also after a restart
+ * (where the filesystem has holes); readers are told that they are gone. */
+int sg_journal_empty(struct sg_journal *j, struct sg_err *err);
+uint64_t sg_journal_held(const struct sg_journal *j); /* what it takes of the disk, in blocks */
 
 static inline uint64_t sg_journal_total(const struct sg_journal *j)
 {

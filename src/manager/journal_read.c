@@ -44,6 +44,10 @@ static int search(struct sg_journal *j, uint64_t at, uint64_t *ret, struct sg_er
 static int pass_gone(struct sg_journal *j, struct sg_journal_place *place, uint64_t *lost,
                      struct sg_err *err)
 {
+    if (!j->runs && place->at < j->run_start) { /* it was emptied */
+        *lost += j->run_start - place->at;
+        *place = (struct sg_journal_place) { j->run_start, 0 };
+    }
     if (!j->first_run || (place->run != SG_RUN_UNKNOWN && place->run >= j->first_run))
         return 0;
     struct sg_run before;

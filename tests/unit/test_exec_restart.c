@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Execs over the death of a daemon: another manager finds the cells, the store and the journals. */
+#include <dirent.h>
+
 #include "cell_rig.h"
+#include "manager/exec_internal.h"
 #include "base/banned.h"
 
 #define NOTHING ((struct sg_exec_spec) { 0 })
@@ -101,6 +104,49 @@ static void many_restarts_under_output_lose_no_byte(void **state)
     free(text);
 }
 
+static uint64_t journals_on_disk(struct rig *r)
+{
+    uint64_t bytes = 0;
+    int fd = openat(r->journal_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fdopendir(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (e->d_name[0] == 'x' && fstatat(r->journal_fd, e->d_name, &st, 0) == 0)
+            bytes += (uint64_t)st.st_blocks * 512;
+    }
+    (void)closedir(d);
+    return bytes;
+}
+
+static void the_journals_of_a_sandbox_are_bounded_and_the_oldest_are_emptied(void **state)
+{
+    enum { MANY = 24, FITS = 16 };
+    struct rig *r = *state;
+    struct sg_sandbox *box = rig_create(r);
+    struct sg_id s = box->id, ids[MANY];
+    r->m->o.journal_bytes = 65536;
+    for (unsigned k = 0; k < MANY; k++) {
+        struct sg_exec *x = rig_run(r, box, "head -c 65536 /dev/zero | tr '\\0' x", NULL);
+        ids[k] = x->id;
+        assert_true(journals_on_disk(r) <= 16 * 65536);
+    }
+    for (unsigned turns = 0; turns < 2; turns++) {
+        for (unsigned k = 0; k < MANY; k++) {
+            struct sg_exec *x = sg_exec_find(box, ids[k].s, &r->err);
+            assert_non_null(x);
+            assert_int_equal(x->total_bytes, 65536);
+            sg_auto_free char *text = rig_output(r, x, false);
+            assert_int_equal(strspn(text, "x"), k < MANY - FITS ? 0 : 65536);
+            if (k < MANY - FITS)
+                assert_string_equal(text, "<65536 lost>");
+        }
+        assert_int_equal(sg_exec_set(box)->held_bytes, FITS * 65536);
+        assert_int_equal(journals_on_disk(r), FITS * 65536);
+        if (!turns)
+            box = restart(r, &s, &ids[0])->sandbox;
+    }
+}
+
 static void a_limit_of_time_goes_on_counting(void **state)
 {
     struct rig *r = *state;
@@ -178,6 +224,7 @@ int main(void)
         T(what_runs_goes_on_with_its_streams),
         T(what_ended_meanwhile_is_told_with_all_its_output),
         T(many_restarts_under_output_lose_no_byte),
+        T(the_journals_of_a_sandbox_are_bounded_and_the_oldest_are_emptied),
         T(a_limit_of_time_goes_on_counting),
         T(what_nobody_was_told_of_is_killed),
         T(a_row_that_init_does_not_know_is_lost),

@@ -273,6 +273,46 @@ static void a_reader_that_falls_behind_is_told(void **state)
     close_rig(&r);
 }
 
+static uint64_t on_disk(struct rig *r)
+{
+    uint64_t bytes = 0;
+    DIR *d = opendir(r->path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (e->d_name[0] == 'x' && fstatat(r->dir_fd, e->d_name, &st, 0) == 0)
+            bytes += (uint64_t)st.st_blocks * 512;
+    }
+    (void)closedir(d);
+    return bytes;
+}
+
+static void one_that_was_emptied_takes_nothing_and_still_tells_how_much_there_was(void **state)
+{
+    (void)state;
+    struct rig r;
+    char bytes[5000] = { 0 };
+    open_rig(&r, KEEP);
+    say(&r, SG_STREAM_OUT, bytes, sizeof bytes);
+    say(&r, SG_STREAM_ERR, "two", 3);
+    say(&r, SG_STREAM_OUT, "three", 5);
+    assert_int_equal(sg_journal_held(&r.j), 8192 + 4096 + 4096);
+    assert_int_equal(on_disk(&r), sg_journal_held(&r.j));
+    reload(&r);
+    assert_int_equal(sg_journal_held(&r.j), 8192 + 4096 + 4096);
+    assert_ok(sg_journal_empty(&r.j, &r.err), r.err);
+    for (unsigned i = 0; i < 2; i++, reload(&r)) {
+        expect(&r, 0, "-5008");
+        expect(&r, 5001, "-7");
+        expect(&r, 5008, "");
+        assert_int_equal(sg_journal_held(&r.j), 0);
+        assert_int_equal(on_disk(&r), 0);
+        assert_int_equal(files_in(&r), 2);
+    }
+    say(&r, SG_STREAM_ERR, "more", 4);
+    expect(&r, 0, "-5008emore");
+    close_rig(&r);
+}
+
 static void a_tail_that_the_index_does_not_know_is_stdout_first(void **state)
 {
     (void)state;
@@ -446,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_window_that_was_smaller_once_shows_no_zeros),
         cmocka_unit_test(passes_over_many_lost_runs_at_once),
         cmocka_unit_test(a_reader_that_falls_behind_is_told),
+        cmocka_unit_test(one_that_was_emptied_takes_nothing_and_still_tells_how_much_there_was),
         cmocka_unit_test(a_tail_that_the_index_does_not_know_is_stdout_first),
         cmocka_unit_test(an_index_that_knows_too_much_is_cut),
         cmocka_unit_test(a_kill_in_the_midst_of_it_loses_no_byte),

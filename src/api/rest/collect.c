@@ -227,6 +227,8 @@ static void turn(struct sg_rest_collect *k)
         ssize_t n = k->reader.exec ? sg_reader_read(&k->reader, &stream, room + CARRY_MAX,
                                                     PIECE_BYTES, &lost, &err)
                                    : sg_fail(&err, SG_UNAVAILABLE, "the sandbox ended");
+        if (n == 0 && lost && k->phase != PHASE_SCAN && lost != k->lost)
+            n = sg_fail(&err, SG_UNAVAILABLE, "the output went while it was sent");
         if (n < 0) {
             fail_collect(k, &err);
             return;
