@@ -234,6 +234,8 @@ void sg_org_free(struct sg_org *o);
 int sg_key_load(struct sg_manager *m, struct sg_err *err);
 void sg_key_free(struct sg_key *k);
 void sg_key_forget_all(struct sg_manager *m, const struct sg_org *o); /* of a removed one */
+/* Records how many refusals were left out so far (refusals.c). */
+void sg_refusals_sum(struct sg_manager *m);
 int sg_key_hash(const char *key, size_t n, char ret[65], struct sg_err *err);
 bool sg_tenant_name_is_fine(const char *name);
 enum { SG_RATE_MAX = 1000000000 }; /* per second */

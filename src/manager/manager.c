@@ -159,6 +159,7 @@ void sg_manager_free(struct sg_manager *m)
     sg_tier_free(m->tier);
     sg_reconcile_free(m);
     sg_recover_free(m);
+    sg_refusals_sum(m);
     end_notes(m, &err); /* the last: those before may have written something */
     for (struct sg_sandbox *s = m->newest, *older; s; s = older) {
         older = s->older;
@@ -217,28 +218,6 @@ void sg_manager_audit_value(struct sg_manager *m, const struct sg_who *who, cons
     sg_json_str(&j, value);
     sg_json_close(&j, '}');
     sg_manager_audit(m, who, action, s, sg_buf_cstr(&detail));
-}
-
-int sg_manager_denied(struct sg_manager *m, const struct sg_who *who, const char *action,
-                      const struct sg_sandbox *s, const struct sg_err *err)
-{
-    sg_auto_buf detail;
-    struct sg_json j;
-
-    sg_buf_init(&detail, 4096);
-    m->metrics.errors[err->kind]++;
-    /* Over a quota is no attempt at anything, and comes a thousand times a second. */
-    if (err->kind != SG_DENIED)
-        return -1;
-    sg_json_init(&j, &detail);
-    sg_json_open(&j, '{');
-    sg_json_key(&j, "action");
-    sg_json_str(&j, action);
-    sg_json_key(&j, "error");
-    sg_json_str(&j, err->msg);
-    sg_json_close(&j, '}');
-    sg_manager_audit(m, who, "denied", s, sg_buf_cstr(&detail));
-    return -1;
 }
 
 /* ---- names that the launcher knows ---- */

@@ -98,7 +98,7 @@ struct sg_manager {
 
     struct sg_event_ring events;
     struct sg_metrics metrics;
-    struct sg_timer usage, reconcile;
+    struct sg_timer usage, reconcile, refusals;
     struct sg_reconcile_report report, counting; /* the last one; the one under way */
     struct sg_recovery *recovery;                /* what is under way: recover.c, reconcile.c */
     struct sg_reconcile *reconciling;
@@ -128,7 +128,8 @@ void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char
 /* The same with the detail {key: value}. */
 void sg_manager_audit_value(struct sg_manager *m, const struct sg_who *who, const char *action,
                             const struct sg_sandbox *s, const char *key, const char *value);
-/* A refusal for want of rights or room: in the audit, and counted. Returns -1. */
+/* A refusal for want of rights or room: in the audit (a few a second and organisation, the rest as
+ * a number), and counted. Returns -1. */
 int sg_manager_denied(struct sg_manager *m, const struct sg_who *who, const char *action,
                       const struct sg_sandbox *s, const struct sg_err *err);
 

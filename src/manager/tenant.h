@@ -24,8 +24,9 @@ struct sg_org {
     int64_t created_ms;
     /* in use right now, counting what is being created */
     uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes;
-    uint64_t create_tokens_milli, tokens_at_ns; /* of creates_per_s */
-    struct sg_org *next_dead;                   /* the manager's own */
+    uint64_t create_tokens_milli, tokens_at_ns;                      /* of creates_per_s */
+    uint64_t refusal_tokens_milli, refused_at_ns, refusals_left_out; /* of the audit record */
+    struct sg_org *next_dead;                                        /* the manager's own */
 };
 
 enum { SG_KEY_LEN = 44 }; /* "e2b_" + 40 hex */

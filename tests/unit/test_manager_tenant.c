@@ -2,6 +2,7 @@
 /* Organisations, keys, quotas and events: who may what, and who sees what. */
 #include "manager_rig.h"
 
+#include "meter/audit.h"
 #include "random.h"
 #include "base/banned.h"
 
@@ -80,6 +81,55 @@ static struct sg_who as(struct rig *r, const struct tenant *t)
     struct sg_err err;
     assert_ok(sg_tenant_authenticate(r->m, t->secret, SG_KEY_LEN, &who, &err), err);
     return who;
+}
+
+/* ---- refusals ---- */
+
+struct refusals {
+    const char *org;
+    unsigned records;
+    unsigned long long more;
+};
+
+static bool count_refusal(void *arg, const struct sg_audit_row *a)
+{
+    struct refusals *n = arg;
+    if (strcmp(a->action, "denied") != 0 || strcmp(a->org, n->org) != 0)
+        return true;
+    unsigned long long more = 0;
+    n->records += sscanf(a->detail, "{\"more\":%llu}", &more) != 1;
+    n->more += more;
+    return true;
+}
+
+static struct refusals refusals_of(struct rig *r, const char *org)
+{
+    struct refusals n = { .org = org };
+    struct sg_err err;
+    rig_until(r, sg_store_stats(r->store).queued == 0);
+    assert_ok(sg_store_each_audit(r->store, 0, count_refusal, &n, &err), err);
+    return n;
+}
+
+static void refusals_beyond_a_few_a_second_are_one_record_with_their_number(void **state)
+{
+    struct rig *r = *state;
+    struct sg_err err;
+    struct tenant noisy = make_tenant(r, "noisy", NULL), quiet = make_tenant(r, "quiet", NULL);
+    struct sg_who who = as(r, &noisy), other = as(r, &quiet);
+    r->m->audit = sg_audit_new(r->store, &err);
+    assert_non_null(r->m->audit);
+    who.scopes = other.scopes = SG_SCOPE_READ;
+    struct sg_key_spec spec = { .name = "no", .scopes = SG_SCOPE_READ };
+    for (unsigned i = 0; i < 1000; i++)
+        assert_fails(sg_key_create(r->m, &who, &spec, NULL, NULL, &err), err, SG_DENIED);
+    assert_fails(sg_key_create(r->m, &other, &spec, NULL, NULL, &err), err, SG_DENIED);
+    sg_refusals_sum(r->m);
+    struct refusals n = refusals_of(r, noisy.org->id.s);
+    assert_true(n.records >= 10 && n.records < 40); /* the loop's time may go on meanwhile */
+    assert_int_equal(n.records + n.more, 1000);
+    assert_int_equal(refusals_of(r, quiet.org->id.s).records, 1);
+    sg_audit_free(sg_take_ptr(&r->m->audit));
 }
 
 /* ---- keys ---- */
@@ -508,6 +558,7 @@ static void metrics_say_what_happened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        RIG_TEST(refusals_beyond_a_few_a_second_are_one_record_with_their_number),
         RIG_TEST(a_key_is_shown_once_and_kept_as_a_hash),
         RIG_TEST(every_refusal_of_a_key_reads_the_same),
         RIG_TEST(a_key_asks_no_faster_than_it_may),
