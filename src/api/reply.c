@@ -21,9 +21,9 @@ static const struct {
 } faces[SG_KIND_COUNT] = {
     [SG_OK] = { 500, NULL },
     [SG_INVALID] = { 400, "GET /v1/openapi.json describes what each path takes" },
-    [SG_NOT_FOUND] = { 404, "names are those of your own organisation; lists tell them" },
+    [SG_NOT_FOUND] = { 404, "it has ended, or is not your organisation's; lists show what is" },
     [SG_CONFLICT] = { 409, "look at its state, and try again when it has changed" },
-    [SG_DENIED] = { 403, "ask for a key with the scope that this needs" },
+    [SG_DENIED] = { 403, "use a key that may; on the machine itself, its socket needs none" },
     [SG_EXHAUSTED] = { 429, "free something, wait, or ask for a higher limit" },
     [SG_UNSUPPORTED] = { 501, "'sandglass doctor' tells what this machine lacks" },
     [SG_TIMEOUT] = { 504, "try again, or with more time" },

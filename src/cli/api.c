@@ -15,6 +15,10 @@
 
 enum { MAX_KEY = 256, MAX_TREE = 8 * SG_API_MAX_REPLY };
 
+/* Instead of the service's, which speaks of headers. */
+static const char KEY_HINT[] =
+    "it comes from $SANDGLASS_API_KEY; on the service's machine 'sandglass up' prints a good one";
+
 /* ---- where, and who we are ---- */
 
 bool sg_cli_has_flag(const struct sg_cli *cli, const char *flag)
@@ -63,13 +67,25 @@ void sg_api_open_at(struct sg_api *a, const char *url, const char *key)
     sg_arena_init(&a->arena, MAX_TREE);
 }
 
+/* Whether the service that is meant is this machine's own, with a socket that is ours. */
+static bool has_socket(const struct sg_cli *cli, const char *own)
+{
+    const char *url = cli->config.url;
+    sg_auto_free char *listen_url = sg_api_listen_url(cli);
+    return (!*url || strcmp(url, listen_url) == 0 || strcmp(url, own) == 0) &&
+           access(own + strlen("unix:"), W_OK) == 0;
+}
+
 void sg_api_open(struct sg_api *a, const struct sg_cli *cli)
 {
     const struct sg_config *c = &cli->config;
     const char *given = getenv("SANDGLASS_API_KEY");
     sg_auto_free char *stored = *c->url && !given ? sg_api_read_key(cli) : NULL;
     sg_auto_free char *own = sg_printf("unix:%s/api.sock", c->serve_run_dir);
-    sg_api_open_at(a, *c->url ? c->url : own, given ? given : stored ? stored : "");
+    if (cli->command->is_operators && has_socket(cli, own))
+        sg_api_open_at(a, own, "");
+    else
+        sg_api_open_at(a, *c->url ? c->url : own, given ? given : stored ? stored : "");
 }
 
 void sg_api_done(struct sg_api *a)
@@ -130,7 +146,7 @@ static int fail_as_told(struct sg_api *a, struct sg_err *err)
     if (sg_json_parse(text, &a->arena, &v, NULL) < 0)
         return sg_fail(err, kind_of("", status), "%s answered with status %d", a->http.url, status);
     const struct sg_jval *e = sg_json_get(v, "error");
-    const char *hint = sg_api_text(e, "hint");
+    const char *hint = status == 401 ? KEY_HINT : sg_api_text(e, "hint");
     (void)sg_fail(err, kind_of(sg_api_text(e, "kind"), status), "%s%s%s%s",
                   e ? sg_api_text(e, "message") : "the service gave no reason", *hint ? " (" : "",
                   hint, *hint ? ")" : "");

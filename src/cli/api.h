@@ -17,7 +17,8 @@ struct sg_api {
 };
 
 /* By --url, else the socket of this machine's service. The key is $SANDGLASS_API_KEY or the file
- * that `up` wrote; over the socket none is needed. Connects at the first call. */
+ * that `up` wrote; over the socket none is needed. A command of the operator's takes this machine's
+ * socket without a key, whatever `eval "$(sandglass env)"` has set. Connects at the first call. */
 void sg_api_open(struct sg_api *a, const struct sg_cli *cli);
 void sg_api_open_at(struct sg_api *a, const char *url, const char *key);
 void sg_api_done(struct sg_api *a);

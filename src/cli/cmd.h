@@ -30,7 +30,8 @@ struct sg_command {
     bool stops_at_word;      /* what follows the first word belongs to the command inside */
     bool needs_no_config;    /* reads no file: help, version, completion */
     bool is_client;          /* what is not given is left to the service: no defaults to show */
-    const char *words;       /* of the argument, for completion: "bash zsh fish", "@templates" */
+    bool is_operators; /* asks what no key may: over this machine's socket where there is one */
+    const char *words; /* of the argument, for completion: "bash zsh fish", "@templates" */
     int (*run)(struct sg_cli *cli);
 };
 

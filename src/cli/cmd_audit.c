@@ -5,39 +5,23 @@
 
 #include "base/auto.h"
 #include "cli/out.h"
+#include "cli/ring.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
 #include "base/banned.h"
 
-/* The last `cap` records that were seen, each as its own text. */
-struct ring {
-    char **v; /* owned */
-    size_t cap, next;
-    uint64_t seen;
-};
-
-static void free_ring(struct ring *r)
-{
-    for (size_t i = 0; i < r->cap; i++)
-        free(r->v[i]);
-    free(r->v);
-}
-
-static void keep(struct ring *r, const struct sg_jval *record)
+static void keep(struct sg_ring *r, const struct sg_jval *record)
 {
     sg_auto_buf text;
     struct sg_json j;
     sg_buf_init(&text, SG_API_MAX_REPLY);
     sg_json_init(&j, &text);
     sg_json_put(&j, record);
-    free(r->v[r->next]);
-    r->v[r->next] = sg_strdup(sg_buf_cstr(&text));
-    r->next = (r->next + 1) % r->cap;
-    r->seen++;
+    sg_ring_add(r, (struct sg_str) { (const char *)text.p, text.n });
 }
 
 /* The service gives them oldest first; the latest are at the end of the last page. */
-static int read_pages(struct sg_api *a, struct ring *r, struct sg_err *err)
+static int read_pages(struct sg_api *a, struct sg_ring *r, struct sg_err *err)
 {
     uint64_t after = 0;
     bool has_more = true;
@@ -77,9 +61,8 @@ int sg_cmd_audit_list(struct sg_cli *cli)
     sg_auto_api api;
     sg_auto_buf out;
     struct sg_err err;
-    const size_t cap = (size_t)cli->config.limit;
-    __attribute__((cleanup(free_ring))) struct ring r = { .v = sg_alloc(cap * sizeof(char *)),
-                                                          .cap = cap };
+    sg_auto_ring r;
+    sg_ring_init(&r, (size_t)cli->config.limit);
     sg_buf_init(&out, SG_API_MAX_REPLY);
     sg_api_open(&api, cli);
     if (read_pages(&api, &r, &err) < 0)
@@ -87,11 +70,10 @@ int sg_cmd_audit_list(struct sg_cli *cli)
     sg_auto_table t;
     sg_table_init(&t, "SEQ", "AT", "ACTOR", "ACTION", "SANDBOX", "DETAIL");
     const char *comma = "";
-    const size_t n = r.seen < cap ? (size_t)r.seen : cap;
     if (cli->config.json)
         sg_buf_add_str(&out, "{\"records\":[");
-    for (size_t i = 0; i < n; i++) {
-        const char *text = r.v[(r.next + cap - 1 - i) % cap];
+    for (size_t i = r.n; i-- > 0;) {
+        const char *text = sg_ring_get(&r, i);
         const struct sg_jval *v;
         sg_arena_clear(&api.arena);
         if (cli->config.json)

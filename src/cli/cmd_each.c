@@ -39,7 +39,8 @@ static int for_each(struct sg_cli *cli, const struct verb *v)
         sg_buf_init(&target, SG_API_MAX_PATH);
         sg_api_path(&target, "sandboxes", cli->args[i], *v->tail ? v->tail : NULL);
         if (sg_api_call(&api, v->method, sg_buf_cstr(&target), NULL, &sandbox, &err) < 0) {
-            (void)sg_wrap(&err, "%s", sg_quote(cli->args[i]).s);
+            if (!strstr(err.msg, cli->args[i])) /* which of them */
+                (void)sg_wrap(&err, "%s", sg_quote(cli->args[i]).s);
             continue;
         }
         sg_add_clean(&text, cli->args[i]);

@@ -40,10 +40,13 @@ int sg_cmd_keys_list(struct sg_cli *cli)
         add_list(&t, sg_api_first(k, "scopes"));
         add_list(&t, sg_api_first(k, "templates"));
         sg_table_add(&t, sg_short_since(sg_api_text(k, "createdAt")).s);
+        const struct sg_short left = sg_short_until(sg_api_text(k, "expiresAt"));
         if (*sg_api_text(k, "revokedAt"))
             sg_table_add(&t, "revoked");
+        else if (strcmp(left.s, "0s") == 0)
+            sg_table_add(&t, "expired");
         else if (*sg_api_text(k, "expiresAt"))
-            sg_table_addf(&t, "%s left", sg_short_until(sg_api_text(k, "expiresAt")).s);
+            sg_table_addf(&t, "%s left", left.s);
         else
             sg_table_add(&t, "good");
     }

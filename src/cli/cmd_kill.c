@@ -57,6 +57,8 @@ int sg_cmd_kill(struct sg_cli *cli)
     sg_json_key(&j, "killed");
     sg_json_open(&j, '[');
     sg_api_open(&api, cli);
+    if (sg_sandbox_check(cli, &err) < 0)
+        return sg_cli_fail(cli, &err);
     if (cli->arg_count == 2)
         sg_buf_add(&ids, cli->args[1], strlen(cli->args[1]) + 1);
     else if (find_running(&api, cli->args[0], &ids, &err) < 0)

@@ -36,6 +36,8 @@ int sg_cmd_logs(struct sg_cli *cli)
     sg_output_init(&output);
     output.shows_lines = cli->config.json;
     sg_api_open(&api, cli);
+    if (sg_sandbox_check(cli, &err) < 0)
+        return sg_cli_fail(cli, &err);
     if (cli->arg_count == 1 && find_latest(&api, cli->args[0], exec, &err) < 0)
         return sg_cli_fail(cli, &err);
     sg_api_path(&target, "sandboxes", cli->args[0], "execs", *exec ? exec : cli->args[1], "output");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/id.h"
 #include "cli/out.h"
 #include "base/banned.h"
 
@@ -81,6 +82,15 @@ int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done)
     sg_json_close(&j, '}');
     sg_buf_addf(&text, "%s\n", cli->args[0]);
     return cli->config.json ? sg_api_print(&json) : sg_cli_print(&text);
+}
+
+int sg_sandbox_check(const struct sg_cli *cli, struct sg_err *err)
+{
+    const char *id = cli->args[0];
+    if (!sg_id_is_valid(id, 'x'))
+        return 0;
+    return sg_fail(err, SG_INVALID, "'%s' is an exec; its sandbox comes first: sandglass %s ID %s",
+                   id, cli->command->name, id);
 }
 
 void sg_put_env(struct sg_json *j, const struct sg_strlist *env)

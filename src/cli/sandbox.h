@@ -17,6 +17,10 @@ int sg_sandbox_execs(struct sg_api *a, const char *sandbox, const struct sg_jval
 /* DELETE /v1/KIND/ARGUMENT; prints the argument, or {"DONE":ARGUMENT}. Returns the exit code. */
 int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done);
 
+/* Refuses an exec's id in place of the sandbox's: `logs` and `kill` take both, and people have the
+ * one that `exec --detach` printed. */
+int sg_sandbox_check(const struct sg_cli *cli, struct sg_err *err);
+
 /* The object for `env` of "NAME=value" and "NAME" (of our own environment). */
 void sg_put_env(struct sg_json *j, const struct sg_strlist *env);
 /* {"NAME":"VALUE"} of "NAME=VALUE". */

@@ -265,6 +265,13 @@ def test_events_end_when_it_is_quiet(client, service):
     assert [line.split()[1:3] for line in out.splitlines()] == [["sandbox.created", SANDBOX]] * 2
     assert service.requests[-1].query == {"sandbox": SANDBOX, "after": "0"}
     assert [json.loads(line)["seq"] for line in ok(client("events", "--json")).splitlines()] == [1, 2]
+    assert [json.loads(line)["seq"] for line in ok(client("events", "--json", "-n", "1")).splitlines()] == [2]
+
+
+@pytest.mark.parametrize("command", ["logs", "kill"])
+def test_an_exec_in_place_of_its_sandbox_is_explained(client, command):
+    done = client(command, EXEC)
+    assert done.returncode == 2 and f"sandglass {command} ID {EXEC}" in done.stderr
 
 
 # ---- files ----

@@ -186,6 +186,26 @@ def test_keys_and_organisations(cli, service):
     assert "made-by-cli" not in cli("orgs", "list").stdout
 
 
+def test_the_operators_commands_work_after_eval_of_env(cli, service):
+    client = cli.env | {"SANDGLASS_URL": f"http://127.0.0.1:{service.port}", "SANDGLASS_API_KEY": service.key()}
+    for command in ["orgs", "list"], ["audit", "list"], ["audit", "verify"], ["orgs", "create", "after-eval"]:
+        done = service.runner.sandglass(*command, env=client)
+        assert done.returncode == 0, (command, done)
+    assert service.runner.sandglass("orgs", "rm", done.stdout.strip(), env=client).returncode == 0
+    elsewhere = client | {"SANDGLASS_URL": f"http://localhost:{service.port}"}  # not known to be our own
+    assert "operator" in service.runner.sandglass("audit", "verify", env=elsewhere).stderr
+
+
+def test_a_key_that_is_over_is_shown_as_expired(cli, service):
+    key = json.loads(cli("keys", "create", "--json", "--expires", "1s").stdout)
+    rows = wait_for(lambda: [row for row in cli("keys", "list").stdout.splitlines()
+                             if key["id"] in row and "left" not in row], what="its end")
+    assert rows[0].endswith("expired")
+    done = service.runner.sandglass("ps", env=cli.env | {"SANDGLASS_API_KEY": key["key"]})
+    assert done.returncode == 1 and "$SANDGLASS_API_KEY" in done.stderr
+    cli("keys", "revoke", key["id"])
+
+
 def test_events_and_the_record_tell_what_was_done(cli, box):
     cli("exec", box, "true")
     assert "sandbox.created" in cli("events", box).stdout
