@@ -77,6 +77,49 @@ static void what_ended_meanwhile_is_told_with_all_its_output(void **state)
     rig_expect(r, x, "before\nafter\n");
 }
 
+static void what_runs_under_a_slow_init_is_believed_until_it_answers(void **state)
+{
+    struct rig *r = *state;
+    struct sg_id s = rig_create(r)->id;
+    struct sg_exec *x = rig_shell(r, sg_manager_find(r->m, &r->who, s.s, &r->err),
+                                  "echo up; read a; echo got $a; exit 6",
+                                  (struct sg_exec_spec) { .has_stdin = true });
+    struct sg_id id = x->id;
+    rig_until(r, x->total_bytes == 3);
+    rig_stop_manager(r);
+    assert_int_equal(kill(rig_cell(r, s.s)->pid, SIGSTOP), 0);
+    x = restart(r, &s, &id);
+    assert_int_equal(x->ending, SG_EXEC_RUNNING);
+    assert_int_equal(x->sandbox->state, SBX_RUNNING);
+    assert_fails(sg_exec_signal(x, &r->who, SIGKILL, &r->err), r->err, SG_UNAVAILABLE);
+    assert_fails(sg_exec_write(x, "one\n", 4, &r->err), r->err, SG_UNAVAILABLE);
+    rig_expect(r, x, "up\n");
+    assert_int_equal(kill(rig_cell(r, s.s)->pid, SIGCONT), 0);
+    rig_until(r, sg_exec_write(x, "one\n", 4, &r->err) == 4);
+    rig_until(r, x->is_complete);
+    assert_int_equal(x->ending, SG_EXEC_EXIT);
+    assert_int_equal(x->code, 6);
+    rig_expect(r, x, "up\ngot one\n");
+}
+
+static void a_slow_init_that_dies_takes_its_execs_along(void **state)
+{
+    struct rig *r = *state;
+    struct sg_id s = rig_create(r)->id;
+    struct sg_exec *x =
+        rig_shell(r, sg_manager_find(r->m, &r->who, s.s, &r->err), "echo up; sleep 100", NOTHING);
+    struct sg_id id = x->id;
+    rig_until(r, x->total_bytes == 3);
+    rig_stop_manager(r);
+    assert_int_equal(kill(rig_cell(r, s.s)->pid, SIGSTOP), 0);
+    x = restart(r, &s, &id);
+    assert_int_equal(x->ending, SG_EXEC_RUNNING);
+    assert_int_equal(kill(rig_cell(r, s.s)->pid, SIGKILL), 0);
+    rig_until(r, x->is_complete);
+    assert_int_equal(x->ending, SG_EXEC_LOST);
+    rig_expect(r, x, "up\n");
+}
+
 static void many_restarts_under_output_lose_no_byte(void **state)
 {
     struct rig *r = *state;
@@ -223,6 +266,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(what_runs_goes_on_with_its_streams),
         T(what_ended_meanwhile_is_told_with_all_its_output),
+        T(what_runs_under_a_slow_init_is_believed_until_it_answers),
+        T(a_slow_init_that_dies_takes_its_execs_along),
         T(many_restarts_under_output_lose_no_byte),
         T(the_journals_of_a_sandbox_are_bounded_and_the_oldest_are_emptied),
         T(a_limit_of_time_goes_on_counting),
