@@ -2,8 +2,9 @@
 /* Destroying: row "stopping" → the cell is gone → the row is gone → answer.
  *
  * A destroy waits for what is under way and is then never refused; any number of callers wait for
- * the same end. Where the launcher cannot end the cell, the callers are told, the row stays, and
- * the reconciler tries again until it is done. */
+ * the same end. A stop is not waited for: it asks an init that may never answer, so that the
+ * connection is cut. Where the launcher cannot end the cell, the callers are told, the row stays,
+ * and the reconciler tries again until it is done. */
 #include "base/auto.h"
 #include "base/log.h"
 #include "manager/life.h"
@@ -94,6 +95,8 @@ int sg_manager_destroy(struct sg_sandbox *s, const struct sg_who *who, sg_sandbo
     sg_manager_audit(s->manager, who, "sandbox.destroy", s, NULL);
     sg_life_wait(&s->life->destroying, cb, arg);
     s->life->wants_end = true;
+    if (s->life->op == OP_STOP)
+        sg_cell_cut(s);
     sg_life_settle(s);
     return 0;
 }

@@ -437,6 +437,22 @@ static void stop_ends_everything(void **state)
     (void)rig_run(r, s, "echo again", "again\n");
 }
 
+static void a_destroy_does_not_wait_for_a_stop_that_nobody_answers(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r);
+    struct told stop = { 0 }, end = { 0 };
+    assert_int_equal(kill(rig_cell(r, s->id.s)->pid, SIGSTOP), 0);
+    assert_ok(sg_manager_stop(s, &r->who, tell_sandbox, &stop, &r->err), r->err);
+    for (int i = 0; i < 10; i++)
+        rig_turn(r);
+    assert_int_equal(stop.calls, 0);
+    assert_ok(sg_manager_destroy(s, &r->who, tell_sandbox, &end, &r->err), r->err);
+    rig_until(r, end.calls);
+    assert_int_equal(end.err.kind, SG_OK);
+    assert_int_equal(stop.err.kind, SG_UNAVAILABLE);
+}
+
 int main(void)
 {
     if (geteuid() != 0)
@@ -447,6 +463,7 @@ int main(void)
     (void)sigprocmask(SIG_BLOCK, &pipe_only, NULL);
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
     const struct CMUnitTest tests[] = {
+        T(a_destroy_does_not_wait_for_a_stop_that_nobody_answers),
         T(runs_a_program_and_keeps_its_output_and_end),
         T(the_call_s_environment_wins_over_the_sandbox_s_over_the_template_s),
         T(a_program_that_is_not_there_leaves_nothing_behind),
