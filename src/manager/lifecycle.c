@@ -268,7 +268,55 @@ int sg_manager_start(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_
     return change(s, who, OP_START, cb, arg, err);
 }
 
-/* ---- times and metadata: the memory changes at once, the answer waits for the row ---- */
+/* ---- times and metadata: the memory changes at once, the answer waits for the row ----
+ *
+ * A change that cannot be written is taken back, unless another one has come since. */
+
+struct unsaved {
+    struct sg_sandbox *s;
+    sg_sandbox_cb *cb;
+    void *arg;
+    struct sg_pairs before;    /* owned */
+    const struct sg_pair *now; /* to compare with only */
+    uint64_t timeout_ms;
+    int64_t expires_ms, new_expires_ms;
+    bool is_about_time, is_about_metadata;
+};
+
+static void take_back(struct unsaved *u)
+{
+    struct sg_sandbox *s = u->s;
+
+    if (u->is_about_metadata && s->metadata.v == u->now) {
+        struct sg_pairs refused = s->metadata;
+        s->metadata = u->before;
+        u->before = refused;
+    }
+    if (u->is_about_time && s->expires_ms == u->new_expires_ms) {
+        s->timeout_ms = u->timeout_ms;
+        s->expires_ms = u->expires_ms;
+        sg_expiry_update(s);
+    }
+}
+
+static void change_saved(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    struct unsaved *u = arg;
+
+    if (err && !u->s->manager->is_ending)
+        take_back(u);
+    u->cb(u->arg, s, err);
+    sg_pairs_done(&u->before);
+    free(u);
+}
+
+static struct unsaved *unsaved_new(struct sg_sandbox *s, sg_sandbox_cb *cb, void *arg)
+{
+    struct unsaved *u = sg_new(struct unsaved);
+
+    *u = (struct unsaved) { .s = s, .cb = cb, .arg = arg };
+    return u;
+}
 
 int sg_manager_set_timeout(struct sg_sandbox *s, const struct sg_who *who, uint64_t timeout_ms,
                            sg_sandbox_cb *cb, void *arg, struct sg_err *err)
@@ -276,13 +324,18 @@ int sg_manager_set_timeout(struct sg_sandbox *s, const struct sg_who *who, uint6
     if (demand(s, who, "sandbox.timeout", err) < 0 ||
         sg_timeout_check(s->manager, &timeout_ms, err) < 0)
         return -1;
+    struct unsaved *u = unsaved_new(s, cb, arg);
+    u->is_about_time = true;
+    u->timeout_ms = s->timeout_ms;
+    u->expires_ms = s->expires_ms;
     s->timeout_ms = timeout_ms;
     sg_expiry_renew(s);
     sg_expiry_update(s);
+    u->new_expires_ms = s->expires_ms;
     char text[24];
     (void)snprintf(text, sizeof text, "%" PRIu64, timeout_ms);
     sg_manager_audit_value(s->manager, who, "sandbox.timeout", s, "timeoutMs", text);
-    sg_life_save(s, cb, arg);
+    sg_life_save(s, change_saved, u);
     return 0;
 }
 
@@ -295,10 +348,13 @@ int sg_manager_set_metadata(struct sg_sandbox *s, const struct sg_who *who, cons
         sg_pairs_check("metadata", v, n, false, err) < 0)
         return -1;
     sg_pairs_copy(&fresh, v, n);
-    sg_pairs_done(&s->metadata);
+    struct unsaved *u = unsaved_new(s, cb, arg);
+    u->is_about_metadata = true;
+    u->before = s->metadata;
+    u->now = fresh.v;
     s->metadata = fresh;
     sg_manager_audit(s->manager, who, "sandbox.metadata", s, NULL);
-    sg_life_save(s, cb, arg);
+    sg_life_save(s, change_saved, u);
     return 0;
 }
 
