@@ -3,7 +3,7 @@
  *
  * I1. One thread, one loop. A handler never waits: what takes time is a source in the loop (a dial,
  *     a terminal) or a process of its own (a worker: a recursive removal, an archive, an upload, a
- * search).
+ *     search).
  *
  * I2. The host is obeyed but not trusted to be well-formed; everything inside is hostile. Init's
  *     own state is bounded by the limits below, whatever either side does.
