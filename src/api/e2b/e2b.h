@@ -71,7 +71,6 @@ void sg_e2b_rpc_error(struct sg_call *c, int status, const struct sg_err *err);
 void sg_e2b_stream_error(struct sg_call *c, int status, const struct sg_err *err);
 /* The envelope at the end of a stream, with an error where there is one. */
 void sg_e2b_put_end(struct sg_buf *out, const char *code, const char *message);
-const char *sg_e2b_rpc_code(const struct sg_err *err);
 /* 502, as the proxy in front of a sandbox says it. `port` 0: the sandbox itself is not there. */
 void sg_e2b_unreachable(struct sg_call *c, const char *sandbox, uint32_t port);
 
@@ -88,8 +87,9 @@ struct sg_e2b_visit {
     const char *home;           /* the user's */
     const struct sg_jval *body; /* of an RPC */
     struct sg_e2b_record record;
-    bool is_signed; /* by header or signature: what `files` checks itself is done */
-    void *own;      /* the handler's */
+    bool is_signed;   /* by header or signature: what `files` checks itself is done */
+    const char *code; /* of Connect, where an error's kind does not say it; NULL: it does */
+    void *own;        /* the handler's */
 };
 static inline struct sg_e2b_visit *sg_e2b_visit(const struct sg_call *c)
 {

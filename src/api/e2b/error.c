@@ -67,8 +67,11 @@ static bool is_unknown_user(const struct sg_err *err)
     return !err->sys && (strstr(err->msg, "no user ") || strstr(err->msg, "invalid username"));
 }
 
-const char *sg_e2b_rpc_code(const struct sg_err *err)
+static const char *rpc_code(const struct sg_call *c, const struct sg_err *err)
 {
+    const struct sg_e2b_visit *v = sg_e2b_visit(c);
+    if (v && v->code)
+        return v->code;
     if (err->sys == EEXIST)
         return "already_exists";
     if (err->sys == ENOTDIR || err->sys == EISDIR)
@@ -88,7 +91,7 @@ static void put_error(struct sg_json *j, const char *code, const char *message)
 
 void sg_e2b_rpc_error(struct sg_call *c, int status, const struct sg_err *err)
 {
-    const char *code = sg_e2b_rpc_code(err);
+    const char *code = rpc_code(c, err);
     sg_auto_buf out;
     struct sg_json j;
     status = 500;
@@ -121,7 +124,7 @@ void sg_e2b_stream_error(struct sg_call *c, int status, const struct sg_err *err
     sg_auto_buf out;
     log_failure(c, status, err);
     sg_buf_init(&out, MAX_ERROR);
-    sg_e2b_put_end(&out, sg_e2b_rpc_code(err), err->msg);
+    sg_e2b_put_end(&out, rpc_code(c, err), err->msg);
     sg_reply_bytes(c, 200, "application/connect+json", out.p, out.n);
 }
 

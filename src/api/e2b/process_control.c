@@ -93,8 +93,7 @@ static void feed(void *arg)
         sg_envd_reply_nothing(c);
         return;
     }
-    err.kind = SG_INTERNAL; /* as it is told there */
-    err.sys = 0;
+    sg_e2b_visit(c)->code = "internal";
     (void)sg_wrap(&err, "error writing to stdin");
     sg_reply_error(c, &err);
 }
@@ -136,12 +135,14 @@ int sg_envd_send_input(struct sg_call *c, struct sg_sandbox *s, struct sg_err *e
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     if (!data == !pty || (data ? data : pty)->kind != SG_J_STRING)
         return sg_fail(err, SG_INVALID, "input must have stdin or pty, as base64");
+    if (x->has_tty != (pty != NULL) || !x->has_stdin)
+        sg_e2b_visit(c)->code = "internal";
     if (x->has_tty != (pty != NULL))
-        return sg_fail(err, SG_INTERNAL,
+        return sg_fail(err, SG_CONFLICT,
                        x->has_tty ? "tty assigned to process: use pty"
                                   : "tty not assigned to process: use stdin");
     if (!x->has_stdin)
-        return sg_fail(err, SG_INTERNAL, "error writing to stdin: stdin not enabled or closed");
+        return sg_fail(err, SG_CONFLICT, "error writing to stdin: stdin not enabled or closed");
     *f = (struct feeding) { .call = c, .hold.wake = ignore };
     sg_buf_init(&f->rest, SG_CALL_MAX_BODY);
     if (decode(c, (data ? data : pty)->s, &f->rest, err) < 0) {
@@ -163,7 +164,9 @@ int sg_envd_close_stdin(struct sg_call *c, struct sg_sandbox *s, struct sg_err *
     if (!x)
         return -1;
     if (x->has_tty)
-        return sg_fail(err, SG_INTERNAL, "a terminal's input cannot be closed");
+        sg_e2b_visit(c)->code = "unknown";
+    if (x->has_tty)
+        return sg_fail(err, SG_CONFLICT, "a terminal's input cannot be closed");
     if (x->has_stdin && sg_exec_close_stdin(x, err) < 0 && err->kind != SG_CONFLICT)
         return -1;
     sg_envd_reply_nothing(c);

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the official JavaScript client can do, against the server that the environment names.
+//
+//     node client.mjs FOLDER TEMPLATE [CHECK...]      FOLDER: where the package is installed
+//
+// Prints "ok NAME" or "not ok NAME" with the reason; exits 1 on any failure. A check of something
+// that this version of the client does not have prints "skip NAME". Names say what must hold.
+import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+
+const [folder, template, ...wanted] = process.argv.slice(2)
+const require = createRequire(path.resolve(folder, 'package.json'))
+const e2b = require('e2b')
+const { Sandbox } = e2b
+const version = require('e2b/package.json').version
+const [major, minor] = version.split('.').map(Number)
+const since = (a, b) => major > a || (major === a && minor >= b)
+
+class Skip extends Error {}
+const need = (condition, what) => { if (!condition) throw new Skip(what) }
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+async function waitFor(question, seconds = 10) {
+  const deadline = Date.now() + seconds * 1000
+  while (Date.now() < deadline) {
+    const answer = await question()
+    if (answer) return answer
+    await sleep(50)
+  }
+  throw new Error(`did not happen within ${seconds} s`)
+}
+
+async function rejects(promise, kind) {
+  try {
+    await promise
+  } catch (error) {
+    if (kind && error.constructor.name !== kind) throw error
+    return error
+  }
+  throw new Error(`${kind ?? 'an error'} was not thrown`)
+}
+
+const shared = {
+  async 'a command gives output and status'(box) {
+    const done = await box.commands.run('echo out; echo err >&2')
+    assert.deepEqual([done.stdout, done.stderr, done.exitCode], ['out\n', 'err\n', 0])
+  },
+  async 'a failing command tells its status'(box) {
+    const error = await rejects(box.commands.run('echo x; exit 3'), 'CommandExitError')
+    assert.deepEqual([error.exitCode, error.stdout], [3, 'x\n'])
+  },
+  async 'a command has directory environment and user'(box) {
+    const done = await box.commands.run('pwd; echo $A; id -un; echo $FROM_CREATE', { cwd: '/tmp', envs: { A: '1 2' } })
+    assert.deepEqual(done.stdout.split('\n').slice(0, 4), ['/tmp', '1 2', 'user', 'of the sandbox'])
+    assert.equal((await box.commands.run('id -un; pwd', { user: 'root' })).stdout, 'root\n/root\n')
+  },
+  async 'large output comes whole'(box) {
+    const done = await box.commands.run("head -c 3000000 /dev/zero | tr '\\0' x")
+    assert.equal(done.stdout.length, 3000000)
+  },
+  async 'output comes as it is made'(box) {
+    const seen = []
+    await box.commands.run('echo a; sleep 0.3; echo b', { onStdout: (line) => { seen.push([line, Date.now()]) } })
+    assert.equal(seen.map(([line]) => line).join(''), 'a\nb\n')
+    assert.ok(seen.at(-1)[1] - seen[0][1] > 200)
+  },
+  async 'a background command is listed and killed'(box) {
+    const handle = await box.commands.run('sleep 60', { background: true })
+    const row = (await box.commands.list()).find((p) => p.pid === handle.pid)
+    assert.deepEqual([row.cmd, row.args], ['/bin/bash', ['-l', '-c', 'sleep 60']])
+    assert.equal(await handle.kill(), true)
+    const error = await rejects(handle.wait(), 'CommandExitError')
+    assert.equal(error.exitCode, -1)
+    await waitFor(async () => (await box.commands.list()).every((p) => p.pid !== handle.pid))
+    assert.equal(await box.commands.kill(handle.pid), false)
+  },
+  async 'input reaches a command'(box) {
+    const handle = await box.commands.run('head -n 1', { background: true, stdin: true })
+    await box.commands.sendStdin(handle.pid, 'hello\n')
+    assert.equal((await handle.wait()).stdout, 'hello\n')
+  },
+  async 'input ends'(box) {
+    need(box.commands.closeStdin, 'closeStdin')
+    const handle = await box.commands.run('cat', { background: true, stdin: true })
+    await box.commands.sendStdin(handle.pid, 'hello')
+    await box.commands.closeStdin(handle.pid)
+    assert.equal((await handle.wait()).stdout, 'hello')
+  },
+  async 'a command ends at its timeout'(box) {
+    await rejects(box.commands.run('sleep 31', { timeoutMs: 1000 }), 'TimeoutError')
+    await waitFor(async () => !(await box.commands.run('ps ax -o args | grep -v grep')).stdout.includes('sleep 31'))
+  },
+  async 'a command outlives its client and is found again'(box) {
+    const first = await box.commands.run('for i in 1 2 3 4 5; do echo $i; sleep 0.2; done; exit 7', { background: true, timeoutMs: 0 })
+    first.wait().catch(() => {})
+    await first.disconnect()
+    const error = await rejects((await box.commands.connect(first.pid)).wait(), 'CommandExitError')
+    assert.equal(error.exitCode, 7)
+    assert.ok(error.stdout.endsWith('4\n5\n'), error.stdout)
+  },
+  async 'many commands run at once'(box) {
+    const rows = await Promise.all([...Array(30).keys()].map((i) => box.commands.run(`sleep 0.1; echo ${i}`)))
+    assert.deepEqual(rows.map((r) => r.stdout.trim()), [...Array(30).keys()].map(String))
+  },
+  async 'a terminal talks and resizes'(box) {
+    let text = ''
+    const handle = await box.pty.create({ cols: 100, rows: 30, timeoutMs: 20000, onData: (data) => { text += new TextDecoder().decode(data) } })
+    await box.pty.sendInput(handle.pid, new TextEncoder().encode('stty size; echo $TERM\n'))
+    await box.pty.resize(handle.pid, { cols: 90, rows: 40 })
+    await box.pty.sendInput(handle.pid, new TextEncoder().encode('stty size; exit 5\n'))
+    const error = await rejects(handle.wait(), 'CommandExitError')
+    assert.equal(error.exitCode, 5)
+    assert.ok(text.includes('40 90') && text.includes('xterm-256color'), text)
+  },
+  async 'a file is written and read'(box) {
+    const info = await box.files.write('some/where/a b.txt', 'text with ü\n')
+    assert.equal(info.path, '/home/user/some/where/a b.txt')
+    assert.equal(await box.files.read('some/where/a b.txt'), 'text with ü\n')
+    assert.equal((await box.commands.run("cat 'some/where/a b.txt'")).stdout, 'text with ü\n')
+  },
+  async 'bytes of any kind survive'(box) {
+    const data = new Uint8Array(1 << 20).map((_, i) => i % 256)
+    await box.files.write('/tmp/bytes', data.buffer)
+    assert.deepEqual(Buffer.from(await box.files.read('/tmp/bytes', { format: 'bytes' })), Buffer.from(data))
+    const parts = []
+    for await (const part of await box.files.read('/tmp/bytes', { format: 'stream' })) parts.push(part)
+    assert.deepEqual(Buffer.concat(parts), Buffer.from(data))
+  },
+  async 'several files go in one request'(box) {
+    need(since(2, 0), 'write of a list')
+    const rows = await box.files.write([...Array(20).keys()].map((i) => ({ path: `/tmp/several/${i}`, data: `file ${i}` })))
+    assert.equal(rows.length, 20)
+    assert.equal(await box.files.read('/tmp/several/13'), 'file 13')
+  },
+  async 'what is not there is not found'(box) {
+    await rejects(box.files.read('/tmp/not there'))
+    await rejects(box.files.list('/tmp/not there'))
+    assert.equal(await box.files.exists('/tmp/not there'), false)
+  },
+  async 'directories are made listed and removed'(box) {
+    assert.equal(await box.files.makeDir('/tmp/tree/deep'), true)
+    assert.equal(await box.files.makeDir('/tmp/tree/deep'), false)
+    await box.files.write('/tmp/tree/b.txt', 'b')
+    assert.deepEqual((await box.files.list('/tmp/tree')).map((e) => [e.name, e.type]), [['b.txt', 'file'], ['deep', 'dir']])
+    await box.files.remove('/tmp/tree')
+    assert.equal(await box.files.exists('/tmp/tree'), false)
+  },
+  async 'a file is moved'(box) {
+    await box.files.write('/tmp/from.txt', 'moved')
+    await box.files.rename('/tmp/from.txt', '/tmp/new/place/to.txt')
+    assert.equal(await box.files.read('/tmp/new/place/to.txt'), 'moved')
+    assert.equal(await box.files.exists('/tmp/from.txt'), false)
+  },
+  async 'a service inside is reached'(box) {
+    await box.commands.run('mkdir -p /tmp/www; echo from inside > /tmp/www/page; cd /tmp/www; python3 -m http.server 8000',
+      { background: true, timeoutMs: 0 })
+    const at = process.env.E2B_SANDBOX_URL
+    const url = at ? `${at}/page` : `https://${box.getHost(8000)}/page`
+    const headers = at ? { 'E2b-Sandbox-Id': box.sandboxId, 'E2b-Sandbox-Port': '8000' } : {}
+    const reply = await waitFor(async () => { const r = await fetch(url, { headers }); return r.ok && r })
+    assert.equal(await reply.text(), 'from inside\n')
+  },
+  async 'changes are seen'(box) {
+    const seen = []
+    await box.files.makeDir('/tmp/watched')
+    const watch = await box.files.watchDir('/tmp/watched', (event) => { seen.push(`${event.type} ${event.name}`) }, { recursive: true })
+    await box.files.write('/tmp/watched/one.txt', '1')
+    await box.commands.run('mkdir /tmp/watched/sub; sleep 0.2; echo 2 > /tmp/watched/sub/two.txt; mv /tmp/watched/one.txt /tmp/watched/three.txt')
+    const all = ['create one.txt', 'write one.txt', 'create sub', 'write sub/two.txt', 'rename one.txt', 'create three.txt']
+    await waitFor(() => all.every((row) => seen.includes(row))).catch(() => assert.deepEqual(seen, all))
+    await watch.stop()
+  },
+  async 'signed urls need no key'(box) {
+    need(box.downloadUrl && since(2, 0), 'signed urls')
+    await box.files.write('/tmp/signed.txt', 'by url')
+    const reply = await fetch(await box.downloadUrl('/tmp/signed.txt', { useSignatureExpiration: 100 }))
+    assert.equal(await reply.text(), 'by url')
+    const late = await fetch(await box.downloadUrl('/tmp/signed.txt', { useSignatureExpiration: -10 }))
+    assert.equal(late.status, 401)
+    const form = new FormData()
+    form.append('file', new Blob(['uploaded']), 'whatever')
+    const sent = await fetch(await box.uploadUrl('/tmp/up.txt'), { method: 'POST', body: form })
+    assert.equal(sent.status, 200)
+    assert.equal(await box.files.read('/tmp/up.txt'), 'uploaded')
+  },
+  async 'it tells about itself'(box) {
+    assert.equal(await box.isRunning(), true)
+    const info = await box.getInfo()
+    assert.deepEqual([info.sandboxId.split('-')[0], info.templateId], [box.sandboxId.split('-')[0], template])
+    assert.equal(info.metadata.purpose, 'tests of js')
+  },
+  async 'it is listed by its metadata'(box) {
+    const list = await Sandbox.list({ query: { metadata: { purpose: 'tests of js' } } })
+    const rows = Array.isArray(list) ? list : await list.nextItems()
+    assert.deepEqual(rows.map((s) => s.sandboxId.split('-')[0]), [box.sandboxId.split('-')[0]])
+  },
+  async 'its end is set and connecting does not move it closer'(box) {
+    await box.setTimeout(500000)
+    const first = (await box.getInfo()).endAt.getTime()
+    const again = await Sandbox.connect(box.sandboxId, { timeoutMs: 100000 })
+    if (since(2, 6)) assert.equal((await again.getInfo()).endAt.getTime(), first)
+    assert.equal((await again.commands.run('echo same')).stdout, 'same\n')
+  },
+  async 'it measures itself'(box) {
+    need(box.getMetrics, 'getMetrics')
+    assert.ok((await box.getMetrics())[0].memTotal > 0)
+  },
+}
+
+const alone = {
+  async 'a killed sandbox is gone'() {
+    const box = await Sandbox.create(template)
+    const handle = await box.commands.run('sleep 60', { background: true })
+    await box.kill()
+    assert.equal(await box.isRunning(), false)
+    assert.equal(await Sandbox.kill(box.sandboxId), false)
+    await rejects(handle.wait())
+    await rejects(box.commands.run('true'))
+  },
+  async 'a sandbox ends at its time'() {
+    const box = await Sandbox.create(template, { timeoutMs: 60000 })
+    await box.setTimeout(1000)
+    await waitFor(async () => !(await box.isRunning()), 5)
+  },
+  async 'a paused sandbox keeps its processes'() {
+    const pause = Sandbox.prototype.pause ?? Sandbox.prototype.betaPause
+    need(pause, 'pause')
+    const box = await Sandbox.create(template, { timeoutMs: 60000 })
+    const handle = await box.commands.run('sleep 60', { background: true })
+    handle.wait().catch(() => {})
+    await pause.call(box)
+    assert.equal(await box.isRunning(), false)
+    const again = await Sandbox.connect(box.sandboxId)
+    assert.ok((await again.commands.list()).some((p) => p.pid === handle.pid))
+    await box.kill()
+  },
+  async 'an unknown template is told'() {
+    const error = await rejects(Sandbox.create('no-such-template'))
+    assert.match(error.message, /404.*not found/)
+  },
+  async 'a wrong key is refused'() {
+    const error = await rejects(Sandbox.create(template, { apiKey: 'e2b_' + '0'.repeat(40) }))
+    assert.ok(error.name === 'AuthenticationError' || /401/.test(error.message), error)
+  },
+}
+
+async function run(name, check, box) {
+  if (wanted.length && !wanted.includes(name)) return true
+  try {
+    await check(box)
+  } catch (error) {
+    if (error instanceof Skip) {
+      console.log(`skip ${name}: e2b ${version} has no ${error.message}`)
+      return true
+    }
+    console.log(`not ok ${name}\n  ${(error.stack ?? String(error)).replaceAll('\n', '\n  ')}`)
+    return false
+  }
+  console.log(`ok ${name}`)
+  return true
+}
+
+let good = true
+const box = await Sandbox.create(template, {
+  timeoutMs: 300000, metadata: { purpose: 'tests of js' }, envs: { FROM_CREATE: 'of the sandbox' },
+})
+for (const [name, check] of Object.entries(shared)) good = (await run(name, check, box)) && good
+await box.kill()
+for (const [name, check] of Object.entries(alone)) good = (await run(name, check)) && good
+process.exit(good ? 0 : 1)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installing and running the clients of versions.txt, and the table of what each can do."""
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+INSTALLED = ROOT / "build-check" / "sdk"
+TABLE = ROOT / "docs" / "compatibility.md"
+DOMAIN = "sandglass.test"
+INSTALL_SECONDS, RUN_SECONDS = 300, 110
+
+HEAD = """# Compatibility with E2B clients
+
+Written by `tests/sdk`, which installs each of these versions and runs it against the service; not by
+hand. "yes": the check passed. "–": this version of the client has no such call. Empty: the check is not
+in this client's script. How a client finds the server: `url` by `E2B_API_URL` and `E2B_SANDBOX_URL`,
+`domain` by `E2B_DOMAIN`, over TLS.
+
+"""
+
+
+class Unavailable(Exception):
+    """There is no registry to install from."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Client:
+    kind: str
+    package: str
+    version: str
+    mode: str
+
+    def __str__(self):
+        return f"{self.kind}-{self.package}-{self.version}-{self.mode}"
+
+    @property
+    def title(self):
+        return f"{self.kind} {self.version} {self.mode}"
+
+    @property
+    def is_python(self):
+        return self.kind.startswith("python")
+
+    @property
+    def folder(self):
+        return INSTALLED / f"{'python' if self.is_python else self.kind}-{self.package}-{self.version}"
+
+
+def listed():
+    lines = (HERE / "versions.txt").read_text().splitlines()
+    return [Client(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def call(argv, **kw):
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=INSTALL_SECONDS, **kw)
+    if done.returncode:
+        raise Unavailable((done.stderr or done.stdout).strip()[-400:])
+
+
+def install(client):
+    """Once: what was completed has a mark."""
+    ready = client.folder / "ready"
+    if ready.exists():
+        return
+    shutil.rmtree(client.folder, ignore_errors=True)
+    client.folder.mkdir(parents=True)
+    if client.is_python:
+        call(["/usr/bin/python3", "-m", "venv", client.folder])
+        call([client.folder / "bin" / "pip", "install", "--quiet", f"{client.package}=={client.version}"])
+    else:
+        (client.folder / "package.json").write_text("{}")
+        call(["npm", "install", "--no-audit", "--no-fund", f"{client.package}@{client.version}"], cwd=client.folder)
+    ready.touch()
+
+
+def certificate(folder):
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    call(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+          "-subj", "/CN=sandglass", "-addext", f"subjectAltName=DNS:{DOMAIN},DNS:*.{DOMAIN}", "-keyout", key, "-out", cert])
+    return cert, key
+
+
+def environment(client, service, key, cert):
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("E2B_", "PYTHON", "NODE_"))}
+    env["E2B_API_KEY"] = key
+    if client.mode == "domain":
+        env.update(E2B_DOMAIN=f"{DOMAIN}:{service.port}", NODE_EXTRA_CA_CERTS=str(cert), NODE_OPTIONS=f"-r {HERE / 'names.cjs'}")
+    else:
+        url = f"http://127.0.0.1:{service.port}"
+        env.update(E2B_API_URL=url, E2B_SANDBOX_URL=url)
+    return env
+
+
+def run(client, service, key, cert, template):
+    """{check: "ok" | "not ok" | "skip"}, and all that was printed."""
+    if client.is_python:
+        script = {"python": "client.py", "python-async": "client_async.py"}[client.kind]
+        argv = [client.folder / "bin" / "python", HERE / script, template]
+    else:
+        argv = ["node", HERE / "client.mjs", client.folder, template]
+    done = subprocess.run(argv, env=environment(client, service, key, cert), timeout=RUN_SECONDS, cwd="/",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    rows = re.findall(r"^(ok|not ok|skip) ([^:\n]+)", done.stdout, re.M)
+    return {name.replace("_", " "): outcome for outcome, name in rows}, done.stdout, done.returncode
+
+
+def table(results):
+    """`results`: {Client: {check: outcome}}. One row a check, one column a client."""
+    clients = list(results)
+    names = []
+    for row in results.values():
+        names += [name for name in row if name not in names]
+    lines = ["| | " + " | ".join(client.title for client in clients) + " |",
+             "|---|" + "---|" * len(clients)]
+    for name in names:
+        cells = ({"ok": "yes", "skip": "–", None: ""}.get(results[c].get(name), "no") for c in clients)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return HEAD + "\n".join(lines) + "\n"
