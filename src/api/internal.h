@@ -113,6 +113,7 @@ struct sg_conn {
     uint64_t deadline_ns;         /* 0: none */
     uint64_t stall_ns, sent_seen; /* when output must have moved on from there; 0: none waits */
     uint64_t lingered;
+    struct sg_org *org;         /* whose it is, by its last key; NULL: not known */
     bool is_local, is_operator; /* over the unix socket; by the operator */
     bool is_pumping, is_ending, is_lingering, is_dead, has_input_ended;
 };
@@ -138,6 +139,7 @@ struct sg_server {
     bool is_draining;
     struct sg_timer drain_timer;
     struct sg_later drain_later;
+    struct sg_timer keys; /* some key may have ended: see sg_server_watch_key() */
     void (*drained)(void *arg);
     void *drained_arg;
     uint8_t input[SG_SOCK_READ];
@@ -159,6 +161,11 @@ void sg_server_forget(struct sg_server *s, struct sg_conn *c);
 struct sg_exchange *sg_exchange_take(struct sg_server *s);
 void sg_exchange_give(struct sg_server *s, struct sg_exchange *x);
 const char *sg_server_date(struct sg_server *s);
+
+/* Counts the connection as the organisation's; SG_EXHAUSTED: it has its share already. */
+int sg_server_charge(struct sg_conn *c, struct sg_org *org, struct sg_err *err);
+/* Calls that take long end with their key: when it expires, or is revoked. */
+void sg_server_watch_key(struct sg_server *s, const struct sg_key *k);
 
 /* request.c */
 void sg_request_begin(struct sg_conn *c, const struct sg_http_head *h, const char *head,

@@ -188,6 +188,12 @@ static int authenticate(struct sg_exchange *x, struct sg_err *err)
     }
     memcpy(who.request_id, c->who.request_id, sizeof who.request_id);
     c->who = who;
+    if (sg_server_charge(c->conn, who.org, err) < 0) {
+        x->closes = true;
+        return -1;
+    }
+    if (who.key)
+        sg_server_watch_key(c->server, who.key);
     int result = r->flags & SG_ROUTE_OPERATOR && !who.is_operator
                      ? sg_fail(err, SG_DENIED, "for the machine's operator only")
                      : sg_tenant_demand(&c->who, r->scope, err);

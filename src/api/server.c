@@ -12,6 +12,7 @@ enum {
     DEFAULT_BODY_MS = 30 * 1000,
     DEFAULT_IDLE_MS = 330 * 1000, /* clients keep connections for five minutes, and send then */
     DEFAULT_CONNECTIONS = 16384,
+    KEYS_MS = 60 * 1000,
     MS = 1000000,
 };
 
@@ -84,17 +85,41 @@ static bool is_operator(const struct sg_listening *l, int fd)
 }
 
 /* The operator's own door has room of its own: a crowd at the other one does not lock it. */
-static bool has_room(const struct sg_server *s, bool is_local)
+static bool has_room(const struct sg_server *s, int fd, bool is_local)
 {
     unsigned here = is_local ? s->local_count : s->conn_count - s->local_count;
+    if (!is_local && s->options.max_fd && fd > s->options.max_fd)
+        return false;
     return here < s->options.max_connections;
+}
+
+static void uncharge(struct sg_conn *c)
+{
+    struct sg_org *org = sg_take_ptr(&c->org);
+    if (org)
+        org->connections--;
+}
+
+/* A quarter is left to others. */
+int sg_server_charge(struct sg_conn *c, struct sg_org *org, struct sg_err *err)
+{
+    const unsigned most = c->server->options.max_connections;
+    if (c->org == org)
+        return 0;
+    uncharge(c);
+    if (!c->is_local && org->connections >= most - most / 4)
+        return sg_fail(err, SG_EXHAUSTED, "the organisation has %u connections already",
+                       org->connections);
+    c->org = org;
+    org->connections++;
+    return 0;
 }
 
 static void came(struct sg_acceptor *a, int fd)
 {
     struct sg_listening *l = SG_OWNER(a, struct sg_listening, acceptor);
     struct sg_server *s = l->server;
-    if (!has_room(s, l->is_local)) {
+    if (!has_room(s, fd, l->is_local)) {
         static const char sorry[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
                                     "Retry-After: 1\r\nConnection: close\r\n\r\n";
         (void)send(fd, sorry, sizeof sorry - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -120,11 +145,55 @@ void sg_server_forget(struct sg_server *s, struct sg_conn *c)
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
+    uncharge(c);
     s->conn_count--;
     s->local_count -= c->is_local;
     s->stats.connections = s->conn_count;
     if (s->is_draining && !s->conn_count)
         sg_later_call(s->loop, &s->drain_later);
+}
+
+/* ---- keys that end ---- */
+
+void sg_server_watch_key(struct sg_server *s, const struct sg_key *k)
+{
+    int64_t left_ms = sg_key_left_ms(k);
+    if (left_ms == INT64_MAX)
+        return;
+    if (left_ms > KEYS_MS) /* the clock of expiry may be set forward */
+        left_ms = KEYS_MS;
+    const uint64_t at_ns = sg_loop_now(s->loop) + ((uint64_t)left_ms + 1) * MS;
+    if (!sg_timer_is_set(&s->keys) || s->keys.at_ns > at_ns)
+        sg_timer_set(s->loop, &s->keys, at_ns);
+}
+
+/* What is about to be answered is; conversations, streams and uploads are over. */
+static void end_with_key(struct sg_conn *c)
+{
+    struct sg_exchange *x = c->exchange;
+    if (x->ws)
+        sg_ws_close(&x->call, SG_WS_POLICY, "the key is not valid any more");
+    else if (x->call.has_started || x->call.on_gone || !x->is_body_done)
+        sg_conn_gone(c);
+}
+
+static void look_at_keys(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    struct sg_server *s = SG_OWNER(t, struct sg_server, keys);
+    for (struct sg_conn *c = s->conns; c; c = c->next) {
+        const struct sg_key *k = c->exchange ? c->exchange->call.who.key : NULL;
+        if (k && sg_key_left_ms(k) == 0)
+            end_with_key(c);
+        else if (k)
+            sg_server_watch_key(s, k);
+    }
+}
+
+static void key_revoked(void *arg)
+{
+    struct sg_server *s = arg;
+    sg_timer_set(s->loop, &s->keys, sg_loop_now(s->loop));
 }
 
 /* ---- the server ---- */
@@ -176,12 +245,15 @@ struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,
         .body_ms = or_default(o->body_ms, DEFAULT_BODY_MS),
         .idle_ms = or_default(o->idle_ms, DEFAULT_IDLE_MS),
         .max_connections = (unsigned)or_default(o->max_connections, DEFAULT_CONNECTIONS),
+        .max_fd = o->max_fd,
         .max_body_bytes = or_default(o->max_body_bytes, UINT64_MAX),
         .claim = o->claim,
     };
     s->id_base = sg_id_new('r');
     s->drain_timer.fire = drain_is_late;
     s->drain_later.call = drain_is_empty;
+    s->keys.fire = look_at_keys;
+    sg_key_when_revoked(m, key_revoked, s);
     sg_buf_init(&s->out, (size_t)2 * SG_HTTP_MAX_HEAD);
     return s;
 }
@@ -238,9 +310,11 @@ void sg_server_free(struct sg_server *s)
     s->manager = NULL; /* it is freed before us */
     s->drained = NULL;
     sg_timer_stop(s->loop, &s->drain_timer);
+    sg_timer_stop(s->loop, &s->keys);
     for (struct sg_conn *c; (c = s->conns);) {
         if (c->exchange)
             c->exchange->call.who.key = NULL; /* went with the manager */
+        c->org = NULL;
         sg_conn_free(c);
     }
     sg_later_cancel(s->loop, &s->drain_later);

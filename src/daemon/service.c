@@ -98,12 +98,17 @@ static void set_manager_options(struct service *s)
     };
 }
 
-/* A share of the descriptors: sandboxes and execs need theirs. */
-static unsigned max_connections(void)
+static rlim_t max_files(void)
 {
     struct rlimit limit = { MIN_CONNECTIONS, MIN_CONNECTIONS };
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    const rlim_t share = limit.rlim_cur / 4;
+    return limit.rlim_cur < INT32_MAX ? limit.rlim_cur : INT32_MAX;
+}
+
+/* A share of the descriptors: sandboxes and execs need theirs. */
+static unsigned max_connections(void)
+{
+    const rlim_t share = max_files() / 4;
     return share < MIN_CONNECTIONS   ? MIN_CONNECTIONS
            : share > MAX_CONNECTIONS ? MAX_CONNECTIONS
                                      : (unsigned)share;
@@ -120,6 +125,7 @@ static int make_server(struct service *s, struct sg_err *err)
         .body_ms = BODY_MS,
         .idle_ms = IDLE_MS,
         .max_connections = max_connections(),
+        .max_fd = (int)(max_files() - max_files() / 16), /* the rest is for the operator's door */
         .claim = sg_e2b_claim,
         .max_body_bytes = UINT64_MAX, /* of streamed bodies; others have SG_CALL_MAX_BODY */
     };

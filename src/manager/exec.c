@@ -67,6 +67,7 @@ struct sg_exec *sg_exec_new(struct sg_sandbox *s, const struct sg_id *id)
     sg_journal_init(&i->journal, s->manager->o.journal_dir_fd, id, s->manager->o.journal_bytes);
     link_newest(set, x);
     set->running++;
+    s->org->execs++;
     sg_map_put(&s->execs, x->id.s, x);
     return x;
 }
@@ -88,6 +89,7 @@ void sg_exec_count_end(struct sg_exec *x)
 {
     struct sg_exec_set *set = x->sandbox->exec_impl;
     set->running--;
+    x->sandbox->org->execs--;
     set->ended++;
     unlink_exec(set, x);
     link_newest(set, x);
@@ -116,7 +118,12 @@ void sg_exec_drop(struct sg_exec *x)
     sg_timer_stop(l, &i->grace);
     sg_journal_close(&i->journal);
     unlink_exec(set, x);
-    *(x->ending == SG_EXEC_RUNNING ? &set->running : &set->ended) -= 1;
+    if (x->ending == SG_EXEC_RUNNING) {
+        set->running--;
+        x->sandbox->org->execs--;
+    } else {
+        set->ended--;
+    }
     set->held_bytes -= i->held_bytes;
     (void)sg_map_remove(&x->sandbox->execs, x->id.s);
     x->sandbox = NULL;

@@ -19,6 +19,7 @@ enum {
     MAX_ENV = 1024,     /* names, all sources together */
     MAX_RUNNING = 1000, /* a little less than init has room for */
     MAX_TAG = 256,
+    FDS_OF_EXEC = 4, /* more or less: pipes and files */
 };
 static const char DEFAULT_TERM[] = "xterm-256color";
 
@@ -97,16 +98,24 @@ static void close_pipes(struct pipes *p)
     }
 }
 
-/* The kernel gives the lowest free number, so a high one tells how many are in use. A part is left
- * to connections, files and other sandboxes. */
-static bool is_near_the_end(int fd)
+/* The kernel gives the lowest free number, so a high one tells how many are in use. A third is left
+ * to connections and files. Beyond the half an organisation that has much waits for the others: a
+ * sixth is theirs, whatever the one does. */
+static int check_room(int fd, const struct sg_org *org, struct sg_err *err)
 {
     struct rlimit limit = { 0 };
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    return (rlim_t)fd > limit.rlim_cur - limit.rlim_cur / 3;
+    const rlim_t all = limit.rlim_cur;
+    if ((rlim_t)fd > all - all / 3)
+        return sg_fail(err, SG_EXHAUSTED, "too many execs run on this server");
+    if ((rlim_t)fd > all / 2 && (rlim_t)org->execs * FDS_OF_EXEC > all / 8)
+        return sg_fail(err, SG_EXHAUSTED,
+                       "the organisation runs %u execs, more than its share of this server",
+                       org->execs - 1);
+    return 0;
 }
 
-static int make_pipes(struct pipes *p, uint32_t flags, struct sg_err *err)
+static int make_pipes(struct pipes *p, uint32_t flags, const struct sg_org *org, struct sg_err *err)
 {
     for (unsigned i = 0; i < 3; i++) {
         int fds[2];
@@ -117,8 +126,8 @@ static int make_pipes(struct pipes *p, uint32_t flags, struct sg_err *err)
         const bool is_input = i == 0;
         p->far_fds[i] = fds[is_input ? 0 : 1];
         p->near_fds[i] = fds[is_input ? 1 : 0];
-        if (is_near_the_end(fds[1]))
-            return sg_fail(err, SG_EXHAUSTED, "too many execs run on this server");
+        if (check_room(fds[1], org, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -291,7 +300,7 @@ static int ask_init(struct sg_exec *x, const struct sg_exec_spec *spec, struct s
         sg_texts_pack(e.v, &env, &m.spawn.env, err) < 0)
         return sg_wrap(err, "exec");
     sg_exec_impl(x)->asked_ns = sg_now_ns();
-    int result = make_pipes(&pipes, m.spawn.flags, err);
+    int result = make_pipes(&pipes, m.spawn.flags, s->org, err);
     if (result == 0)
         result = sg_peer_ask(s->peer, &m, fds, list_fds(&pipes, fds), spawn_answered, x, err);
     if (result == 0)

@@ -271,7 +271,29 @@ int sg_key_create(struct sg_manager *m, const struct sg_who *who, const struct s
     return 0;
 }
 
-/* ---- taking back ---- */
+/* ---- its end ---- */
+
+int64_t sg_key_left_ms(const struct sg_key *k)
+{
+    if (k->revoked_ms)
+        return 0;
+    if (!k->expires_ms)
+        return INT64_MAX;
+    const int64_t left = k->expires_ms - sg_manager_unix_ms();
+    return left > 0 ? left : 0;
+}
+
+void sg_key_when_revoked(struct sg_manager *m, void (*revoked)(void *arg), void *arg)
+{
+    m->revoked = revoked;
+    m->revoked_arg = arg;
+}
+
+static void tell_revoked(struct sg_manager *m)
+{
+    if (m->revoked)
+        m->revoked(m->revoked_arg);
+}
 
 struct end {
     sg_tenant_cb *cb;
@@ -298,6 +320,7 @@ int sg_key_revoke(struct sg_manager *m, const struct sg_who *who, const char *id
         return sg_manager_denied(m, who, "key.revoke", NULL, err);
     if (k->revoked_ms == 0)
         k->revoked_ms = sg_manager_unix_ms();
+    tell_revoked(m);
     sg_manager_audit_value(m, who, "key.revoke", NULL, "key", k->id.s);
     struct end *e = sg_new(struct end);
     *e = (struct end) { cb, arg };
@@ -330,4 +353,5 @@ void sg_key_forget_all(struct sg_manager *m, const struct sg_org *o)
         m->dead_keys = k;
         cursor = 0; /* the map has changed */
     }
+    tell_revoked(m);
 }

@@ -108,6 +108,8 @@ struct sg_manager {
     uint64_t pool_at_ns;
     void (*ready)(void *arg, const struct sg_err *err);
     void *ready_arg;
+    void (*revoked)(void *arg); /* NULL: nobody wants to know */
+    void *revoked_arg;
 };
 
 int64_t sg_manager_unix_ms(void);

@@ -28,11 +28,6 @@ static bool is_key_text(const char *key, size_t n)
     return true;
 }
 
-static bool is_valid_now(const struct sg_key *k)
-{
-    return k->revoked_ms == 0 && (k->expires_ms == 0 || k->expires_ms > sg_manager_unix_ms());
-}
-
 static struct sg_key *find_key(struct sg_manager *m, const char *key, size_t n)
 {
     static const struct sg_key nobody = { .hash = "" };
@@ -43,7 +38,7 @@ static struct sg_key *find_key(struct sg_manager *m, const char *key, size_t n)
         return NULL;
     struct sg_key *k = sg_map_find(&m->keys_by_hash, hash);
     bool is_same = CRYPTO_memcmp(k ? k->hash : nobody.hash, hash, 64) == 0;
-    return k && is_same && is_valid_now(k) ? k : NULL;
+    return k && is_same && sg_key_left_ms(k) > 0 ? k : NULL;
 }
 
 int sg_tenant_authenticate(struct sg_manager *m, const char *key, size_t n, struct sg_who *ret,

@@ -24,6 +24,7 @@ struct sg_org {
     int64_t created_ms;
     /* in use right now, counting what is being created */
     uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes;
+    unsigned execs, connections; /* execs that run; connections: the server's to count */
     uint64_t create_tokens_milli, tokens_at_ns;                      /* of creates_per_s */
     uint64_t refusal_tokens_milli, refused_at_ns, refusals_left_out; /* of the audit record */
     struct sg_org *next_dead;                                        /* the manager's own */
@@ -79,6 +80,10 @@ int sg_key_create(struct sg_manager *m, const struct sg_who *who, const struct s
 typedef void sg_tenant_cb(void *arg, const struct sg_err *err);
 int sg_key_revoke(struct sg_manager *m, const struct sg_who *who, const char *id, sg_tenant_cb *cb,
                   void *arg, struct sg_err *err);
+/* How long it is valid for; 0: it is not any more (expired, revoked); INT64_MAX: for ever. */
+int64_t sg_key_left_ms(const struct sg_key *k);
+/* `revoked` is told whenever a key was taken back, in the midst of that. One listener. */
+void sg_key_when_revoked(struct sg_manager *m, void (*revoked)(void *arg), void *arg);
 /* Walks the keys that `who` may see; NULL at the end. `*cursor` starts at 0. */
 const struct sg_key *sg_key_next(struct sg_manager *m, const struct sg_who *who, size_t *cursor);
 

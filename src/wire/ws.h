@@ -31,6 +31,7 @@ enum sg_ws_code {
     SG_WS_PROTOCOL = 1002,
     SG_WS_NO_CODE = 1005, /* never on the wire */
     SG_WS_BAD_TEXT = 1007,
+    SG_WS_POLICY = 1008,
     SG_WS_TOO_BIG = 1009,
     SG_WS_FAILED = 1011,
 };

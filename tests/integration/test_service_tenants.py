@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Organisations, keys, scopes, rates and quotas; and that nobody sees what is another's."""
 import concurrent.futures
+import contextlib
 import datetime
+import http.client
 import json
+import os
 import re
 import time
 
 import openapi
 import pytest
+import sg
 import web
-from service import Box
+from service import Box, Service
 
 MIB = 1 << 20
 NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
@@ -71,6 +75,53 @@ def test_a_key_ends_at_its_time(service, tenant):
         time.sleep(0.05)
     reply = tenant.post("/v1/keys", {"name": "past", "expiresAt": "2001-01-01T00:00:00Z"})
     assert reply.status == 400 and "expiresAt" in reply.error["message"]
+
+
+def open_ends(client, path, run):
+    """What a key may have open for long: a terminal, an attached one, output, events, a watch."""
+    shell = client.websocket(f"{path}/exec/ws")
+    shell.send({"argv": ["sh", "-c", "echo up; cat"], "stdin": True})
+    assert shell.receive()["type"] == "started" and shell.receive() == b"\x01up\n"
+    streams = [client.stream("GET", f"{path}/execs/{run}/output?follow=1"),
+               client.stream("GET", "/v1/events"),
+               client.stream("GET", f"{path}/files/watch?path=/tmp")]
+    for stream in streams:
+        assert stream.readline()
+    return shell, streams
+
+
+def expect_ends(shell, streams):
+    shell.sock.settimeout(5)
+    with pytest.raises(web.Closed) as closed:
+        while True:
+            shell.receive()
+    assert closed.value.code == 1008 and "key" in closed.value.reason
+    for stream in streams:
+        with contextlib.suppress(http.client.HTTPException, ConnectionError):
+            while stream.readline():
+                pass
+
+
+def test_what_a_revoked_key_has_open_ends(service, tenant, box):
+    run = box.spawn("while :; do echo tick; sleep 0.05; done")["id"]
+    made = tenant.post("/v1/keys", {"name": "open"}, expect=201)
+    kept = tenant.stream("GET", f"{box.path}/execs/{run}/output?follow=1")
+    ends = open_ends(service.client(made["key"]), box.path, run)
+    tenant.delete(f"/v1/keys/{made['id']}", expect=204)
+    expect_ends(*ends)
+    for _ in range(50):  # the others' go on
+        assert kept.readline()
+
+
+def test_what_an_expired_key_has_open_ends(service, tenant, box):
+    run = box.spawn("while :; do echo tick; sleep 0.05; done")["id"]
+    made = tenant.post("/v1/keys", {"name": "open", "expiresAt": soon(2)}, expect=201)
+    expect_ends(*open_ends(service.client(made["key"]), box.path, run))
+
+
+def test_a_key_may_revoke_itself(service, tenant):
+    made = tenant.post("/v1/keys", {"name": "own", "scopes": ["admin"]}, expect=201)
+    service.client(made["key"]).delete(f"/v1/keys/{made['id']}", expect=204)
 
 
 def test_scopes_reach_as_far_as_they_say_on_every_route(service, tenant):
@@ -288,3 +339,48 @@ def test_a_websocket_of_anothers_exec_is_refused(service, box):
     with web.WebSocket(service.tcp, f"{box.path}/execs/{run}/ws", thief.headers(None)) as ws:
         assert ws.status == 404
         assert json.loads(ws.response.read())["error"]["kind"] == "not_found"
+
+
+# ---- descriptors ----
+
+@pytest.fixture
+def small(tmp_path):
+    """A service that has few descriptors."""
+    if os.getuid() != 0:
+        pytest.skip("needs root")
+    program = tmp_path / "sandglass"
+    program.write_text(f'#!/bin/sh\nulimit -n 512\nexec "{sg.BIN}" "$@"\n')
+    program.chmod(0o755)
+    with Service(pool=1, binary=str(program)) as service:
+        yield service
+
+
+def test_the_execs_of_one_tenant_leave_descriptors_to_others(small):
+    greedy, other = small.tenant("greedy")[1], small.tenant("other")[1]
+    box = Box(other)
+    crowd = Box(greedy, {"limits": {"pids": 1000}})
+    spec = {"argv": ["sleep", "600"], "background": True, "stdin": True}
+    for started in range(512):
+        reply = greedy.post(f"{crowd.path}/exec", spec)
+        if reply.status != 201:
+            break
+    assert reply.status == 429 and "its share" in reply.error["message"], reply
+    assert started > 50 and len(os.listdir(f"/proc/{small.daemon_pid()}/fd")) < 300
+    runs = [box.spawn("sleep 600") for _ in range(10)]
+    assert len(runs) == 10 and box.sh("echo well")["stdout"] == "well\n"
+
+
+def test_the_connections_of_one_tenant_leave_some_to_others(small):
+    greedy, other = small.tenant("greedy")[1], small.tenant("other")[1]
+    head = f"GET /v1/whoami HTTP/1.1\r\nHost: x\r\nX-API-Key: {greedy.key}\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        for opened in range(512):
+            sock = stack.enter_context(web.dial(small.tcp))
+            sock.sendall(head)
+            reply = sock.recv(65536)
+            if not reply.startswith(b"HTTP/1.1 200"):
+                break
+        assert reply.startswith(b"HTTP/1.1 429") and 64 <= opened < 128
+        assert web.Client(small.tcp, other.key).get("/v1/whoami").status == 200
+        assert small.operator.get("/v1/orgs").status == 200
+    assert web.Client(small.tcp, greedy.key).get("/v1/whoami").status == 200  # and again, later

@@ -72,6 +72,19 @@ void sg_tenant_refused(struct sg_manager *m, const struct sg_who *who, const cha
     (void)err;
 }
 
+int64_t sg_key_left_ms(const struct sg_key *k)
+{
+    (void)k;
+    return INT64_MAX;
+}
+
+void sg_key_when_revoked(struct sg_manager *m, void (*revoked)(void *arg), void *arg)
+{
+    (void)m;
+    (void)revoked;
+    (void)arg;
+}
+
 void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out)
 {
     (void)m;
