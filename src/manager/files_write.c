@@ -14,6 +14,8 @@
 #include "manager/files_internal.h"
 #include "base/banned.h"
 
+enum { PIPE_BYTES = 256 << 10 }; /* fewer turns of the two who fill and empty it */
+
 struct sg_file_write {
     struct sg_loop *loop;
     struct sg_io io;      /* our end of the pipe */
@@ -106,6 +108,7 @@ int sg_files_write(struct sg_sandbox *s, const struct sg_who *who, const struct 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return sg_fail_sys(err, "make a pipe");
     sg_auto_fd far_fd = ends[0];
+    (void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES); /* else as large as they come */
     struct sg_file_write *w = sg_new(struct sg_file_write);
     *w = (struct sg_file_write) { .loop = s->manager->loop, .io.fd = ends[1], .arg = arg };
     int result = fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0 ? sg_fail_sys(err, "prepare a pipe")

@@ -67,6 +67,7 @@ struct rig {
     bool holds_creates, hangs_up_on_hello, looks_into_store;
     struct held *held;
     uint64_t cpu_ns, mem_bytes, oom_kills;
+    int handed_fd; /* what init answers OPEN with; 0: nothing */
 };
 
 /* ---- the store, looked at from outside ---- */
@@ -160,8 +161,13 @@ static inline void cell_ready(struct sg_io *io, uint32_t events)
         m.type = SG_MSG_INFOED;
         m.infoed.processes = 1;
     }
+    unsigned fd_count = 0;
+    if (p.msg.type == SG_MSG_OPEN && c->rig->handed_fd) {
+        m.type = SG_MSG_FD;
+        fd_count = 1;
+    }
     m.epoch = c->epoch;
-    assert_ok(sg_chan_send(io->fd, &m, NULL, 0, false, &err), err);
+    assert_ok(sg_chan_send(io->fd, &m, &c->rig->handed_fd, fd_count, false, &err), err);
 }
 
 /* A new connection to the cell; its far end is ours. */
