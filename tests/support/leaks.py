@@ -20,8 +20,10 @@ SLOTS = pathlib.Path("/run/sandglass/slots")
 F_OFD_GETLK = 36  # fcntl(2); not in this Python's module
 # The common parent of all cells may stay: it holds no process.
 PERMITTED_CGROUPS = {"sandglass"}
-# The lock file of the slots stays, for root and for each ordinary user.
-PERMITTED_FILES = re.compile(r"/run/sandglass/slots|/tmp/sandglass-\d+")
+# The lock file of the slots stays, for root and for each ordinary user; the rest is of unit tests
+# that somebody runs beside us.
+PERMITTED_FILES = re.compile(r"/run/sandglass/slots|/tmp/sandglass-\d+"
+                             r"|/tmp/sandglass-(keep|place|rig|state|tars|unpack)-.*")
 # Mounts that come and go by themselves on a machine that also runs containers.
 OTHERS_MOUNTS = ("/docker", "/containerd", "/run/user/")
 # Processes whose descendants come and go between tests: a service that many tests share. It is
