@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The E2B door as bytes: what clients of that API send and must get, without any of them."""
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -421,6 +422,27 @@ def test_bad_uploads_are_refused(sandbox):
     assert reply.status == 400
     reply = sandbox.envd("POST", "/files?path=/tmp/x", b"x", **{"Content-Type": "application/octet-stream", "Content-Encoding": "br"})
     assert reply.status == 400
+
+
+def test_large_uploads_pass_in_pieces(sandbox):
+    one, two = os.urandom(9 << 20), b"\1" * 70000
+    part = '--b\r\nContent-Disposition: form-data; name="file"; filename="{}"\r\n\r\n'
+    body = b"".join((part.format("/tmp/new/dir/one").encode(), one, b"\r\n", part.format("/tmp/two").encode(), two,
+                     b"\r\n", part.format("/tmp/none").encode(), b"\r\n--b--\r\n"))
+    reply = sandbox.envd("POST", "/files", body, **{"Content-Type": "multipart/form-data; boundary=b"})
+    assert reply.status == 200 and [f["name"] for f in reply.json] == ["one", "two", "none"], reply
+    for path, data in (("/tmp/new/dir/one", one), ("/tmp/two", two), ("/tmp/none", b"")):
+        assert sandbox.envd("GET", f"/files?path={path}").body == data, path
+    zeros = bytes(24 << 20)  # a thousand times as long as what is sent
+    reply = sandbox.envd("POST", "/files?path=/tmp/zeros", gzip.compress(zeros),
+                         **{"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"})
+    assert reply.status == 200, reply
+    assert sandbox.envd("GET", "/files?path=/tmp/zeros").body == zeros
+
+
+def test_a_full_sandbox_says_so(sandbox):
+    reply = sandbox.envd("POST", "/files?path=/tmp/big", bytes(1 << 30), **{"Content-Type": "application/octet-stream"})
+    assert reply.status == 507 and "space" in reply.json["message"], reply
 
 
 # ---- other ports ----
