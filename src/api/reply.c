@@ -43,13 +43,15 @@ static const struct {
 };
 
 /* An errno comes from a file or a program inside, of which keys and lists of ours know nothing:
- * what is missing or refused there has no hint (NULL). */
+ * what is missing or refused there has no hint (NULL). Nor has a message that says what to do,
+ * after a semicolon. */
 static const char *hint_of(int status, const struct sg_err *err)
 {
     for (size_t i = 0; i < SG_COUNT(closer); i++)
         if (closer[i].status == status)
             return closer[i].hint;
-    return err->sys && err->kind < SG_EXHAUSTED ? NULL : faces[err->kind].hint;
+    const bool is_from_inside = err->sys && err->kind < SG_EXHAUSTED;
+    return is_from_inside || strstr(err->msg, "; ") ? NULL : faces[err->kind].hint;
 }
 
 int sg_status_of(enum sg_kind kind, bool is_known)

@@ -143,7 +143,8 @@ static int find_route(struct sg_exchange *x, struct sg_str path, int *ret_status
     if (sg_router_match(c->server->router, c->method, path, &c->arena, &m, err) < 0)
         return -1;
     if (!m.methods)
-        return sg_fail(err, SG_NOT_FOUND, "no such path: %s", sg_quote(c->path).s);
+        return sg_fail(err, SG_NOT_FOUND, "no such path: %s; GET /v1/openapi.json has all",
+                       sg_quote(c->path).s);
     if (!m.route) {
         allow(x, m.methods);
         *ret_status = c->method == M_OPTIONS ? 204 : 405;

@@ -10,10 +10,11 @@
 
 #include "base/auto.h"
 #include "cli/out.h"
+#include "cli/supervise.h"
 #include "wire/url.h"
 #include "base/banned.h"
 
-enum { MAX_KEY = 256, MAX_TREE = 8 * SG_API_MAX_REPLY };
+enum { MAX_KEY = 256, MAX_URL = 1024, MAX_TREE = 8 * SG_API_MAX_REPLY };
 
 /* Instead of the service's, which speaks of headers. */
 static const char KEY_HINT[] =
@@ -32,18 +33,24 @@ char *sg_api_key_file(const struct sg_cli *cli)
     return sg_printf("%s/client.key", cli->config.state_dir);
 }
 
-char *sg_api_read_key(const struct sg_cli *cli)
+/* The first word of a small file of ours; "" where there is none. Returns owned. */
+static char *read_word(const char *path, size_t max)
 {
-    sg_auto_free char *path = sg_api_key_file(cli);
     sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     sg_auto_buf text;
     struct sg_err ignored;
-    sg_buf_init(&text, MAX_KEY);
-    if (fd < 0 || sg_buf_read_fd(&text, fd, "the key", &ignored) < 0)
+    sg_buf_init(&text, max);
+    if (fd < 0 || sg_buf_read_fd(&text, fd, path, &ignored) < 0)
         return sg_strdup("");
-    char *key = sg_strdup(sg_buf_cstr(&text));
-    key[strcspn(key, "\r\n \t")] = '\0';
-    return key;
+    char *word = sg_strdup(sg_buf_cstr(&text));
+    word[strcspn(word, "\r\n \t")] = '\0';
+    return word;
+}
+
+char *sg_api_read_key(const struct sg_cli *cli)
+{
+    sg_auto_free char *path = sg_api_key_file(cli);
+    return read_word(path, MAX_KEY);
 }
 
 /* An address that means "all of mine" is none to connect to. */
@@ -60,6 +67,13 @@ char *sg_api_listen_url(const struct sg_cli *cli)
     return sg_printf("%s://%s", scheme, c->serve_listen);
 }
 
+char *sg_api_running_url(const struct sg_cli *cli)
+{
+    sg_auto_free char *path = sg_supervise_url(cli);
+    sg_auto_free char *url = read_word(path, MAX_URL);
+    return *url ? sg_take_ptr(&url) : sg_api_listen_url(cli);
+}
+
 void sg_api_open_at(struct sg_api *a, const char *url, const char *key)
 {
     sg_http_init(&a->http, url, key);
@@ -71,8 +85,8 @@ void sg_api_open_at(struct sg_api *a, const char *url, const char *key)
 static bool has_socket(const struct sg_cli *cli, const char *own)
 {
     const char *url = cli->config.url;
-    sg_auto_free char *listen_url = sg_api_listen_url(cli);
-    return (!*url || strcmp(url, listen_url) == 0 || strcmp(url, own) == 0) &&
+    sg_auto_free char *running = sg_api_running_url(cli);
+    return (!*url || strcmp(url, running) == 0 || strcmp(url, own) == 0) &&
            access(own + strlen("unix:"), W_OK) == 0;
 }
 

@@ -49,6 +49,8 @@ char *sg_api_key_file(const struct sg_cli *cli);
 char *sg_api_read_key(const struct sg_cli *cli);
 /* "http://127.0.0.1:8787" of serve.listen. Returns owned. */
 char *sg_api_listen_url(const struct sg_cli *cli);
+/* The same of the service that runs, which may have been started with --listen. Returns owned. */
+char *sg_api_running_url(const struct sg_cli *cli);
 
 /* Prints an answer that is JSON already, with a line end. Returns the exit code. */
 int sg_api_print(const struct sg_buf *reply);

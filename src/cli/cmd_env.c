@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sandglass env`: the variables that clients read, for eval "$(sandglass env)". Asks nobody: they
- * are the settings and the key that `up` wrote. */
+ * are what a running service noted, or the settings, and the key that `up` wrote. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,8 @@ int sg_cmd_env(struct sg_cli *cli)
 {
     struct sg_err err;
     const char *given = getenv("SANDGLASS_API_KEY");
-    sg_auto_free char *url = *cli->config.url ? sg_strdup(cli->config.url) : sg_api_listen_url(cli);
+    sg_auto_free char *url =
+        *cli->config.url ? sg_strdup(cli->config.url) : sg_api_running_url(cli);
     sg_auto_free char *key = given && *given ? sg_strdup(given) : sg_api_read_key(cli);
     if (*key)
         return print(cli, url, key);

@@ -33,8 +33,15 @@ static bool is_healthy(const struct sg_cli *cli)
     return sg_api_call(&api, "GET", "/health", NULL, NULL, &ignored) == 0;
 }
 
-/* What it said last: whoever starts a service wants to know why it did not. */
-static void show_log(const struct sg_cli *cli)
+static off_t log_size(const struct sg_cli *cli)
+{
+    sg_auto_free char *path = sg_supervise_log(cli);
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+/* The end of what it said since: whoever starts a service wants to know why it did not. */
+static void show_log(const struct sg_cli *cli, off_t since)
 {
     sg_auto_free char *path = sg_supervise_log(cli);
     sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -42,9 +49,10 @@ static void show_log(const struct sg_cli *cli)
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
-    const off_t from = st.st_size > SHOWN_LOG ? st.st_size - SHOWN_LOG : 0;
+    const bool is_long = st.st_size - since > SHOWN_LOG;
+    const off_t from = is_long ? st.st_size - SHOWN_LOG : since;
     ssize_t n = pread(fd, tail, sizeof tail, from);
-    const char *start = from && n > 0 ? memchr(tail, '\n', (size_t)n) : NULL;
+    const char *start = is_long && n > 0 ? memchr(tail, '\n', (size_t)n) : NULL;
     const size_t skip = start ? (size_t)(start - tail) + 1 : 0;
     if (n > 0 && !cli->config.json)
         (void)sg_out_write(STDERR_FILENO, tail + skip, (size_t)n - skip, NULL);
@@ -57,6 +65,7 @@ static int bring_up(const struct sg_cli *cli, bool *ret_was_up, struct sg_err *e
     *ret_was_up = is_healthy(cli);
     if (*ret_was_up)
         return 0;
+    const off_t said = log_size(cli);
     sg_auto_fd pidfd = sg_supervise_detached(cli, &pid, err);
     if (pidfd < 0 && err->kind != SG_CONFLICT) /* a conflict: somebody else is at it */
         return -1;
@@ -67,7 +76,7 @@ static int bring_up(const struct sg_cli *cli, bool *ret_was_up, struct sg_err *e
         const bool has_ended = poll(&p, 1, TRY_MS) > 0;
         if (!has_ended && sg_now_ns() < deadline)
             continue;
-        show_log(cli);
+        show_log(cli, said);
         return has_ended ? sg_fail(err, SG_UNAVAILABLE, "the service did not start: see %s", log)
                          : sg_fail(err, SG_TIMEOUT, "the service does not answer: see %s", log);
     }
@@ -120,7 +129,7 @@ static char *make_key(const struct sg_cli *cli, struct sg_err *err)
 
 static int print(const struct sg_cli *cli, const char *key, bool was_up)
 {
-    sg_auto_free char *url = sg_api_listen_url(cli);
+    sg_auto_free char *url = sg_api_running_url(cli);
     sg_auto_buf out;
     struct sg_json j;
     sg_buf_init(&out, 4096);

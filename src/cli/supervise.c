@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "cli/api.h"
 #include "cli/cmd_template.h"
 #include "cli/out.h"
 #include "cli/supervise.h"
@@ -47,6 +48,11 @@ static char *pid_file(const struct sg_cli *cli)
 char *sg_supervise_log(const struct sg_cli *cli)
 {
     return sg_printf("%s/serve.log", cli->config.serve_run_dir);
+}
+
+char *sg_supervise_url(const struct sg_cli *cli)
+{
+    return sg_printf("%s/serve.url", cli->config.serve_run_dir);
 }
 
 static int make_run_dir(const char *dir, struct sg_err *err)
@@ -112,6 +118,15 @@ static void write_pid(int lock_fd)
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
     (void)!ftruncate(lock_fd, 0);
     (void)!pwrite(lock_fd, text, (size_t)n, 0);
+}
+
+/* It may come from a flag, which clients do not see. */
+static void write_url(const struct sg_cli *cli, const char *path)
+{
+    sg_auto_free char *url = sg_api_listen_url(cli);
+    sg_auto_fd fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        (void)sg_out_write(fd, url, strlen(url), NULL);
 }
 
 /* ---- settings for the launcher ---- */
@@ -292,10 +307,12 @@ int sg_supervise(const struct sg_cli *cli, int lock_fd)
     }
     sg_log_init("sandglass", cli->config.serve_log_level);
     export_flags(cli);
+    sg_auto_free char *path = pid_file(cli), *url_path = sg_supervise_url(cli);
     write_pid(lock);
+    write_url(cli, url_path);
     struct supervisor s = { .program = program, .signal_fd = signal_fd };
     const int r = run(&s, &err);
-    sg_auto_free char *path = pid_file(cli);
+    (void)unlink(url_path);
     (void)unlink(path);
     return r < 0 ? sg_cli_fail(cli, &err) : s.code;
 }
