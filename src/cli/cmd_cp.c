@@ -35,7 +35,7 @@ static struct side parse_side(const char *word)
     if (colon && colon - word == SG_ID_LEN) {
         memcpy(s.sandbox, word, SG_ID_LEN);
         if (sg_id_is_valid(s.sandbox, 's'))
-            s.path = colon + 1;
+            s.path = colon[1] ? colon + 1 : "."; /* as with scp: where commands start */
         else
             s.sandbox[0] = '\0';
     }

@@ -19,8 +19,7 @@ int sg_supervise(const struct sg_cli *cli, int lock_fd);
 /* The same in a process of its own, whose log is RUN/serve.log. Returns its pidfd. */
 int sg_supervise_detached(const struct sg_cli *cli, pid_t *ret_pid, struct sg_err *err);
 char *sg_supervise_log(const struct sg_cli *cli); /* returns owned */
-char *sg_supervise_url(
-    const struct sg_cli *cli); /* RUN/serve.url: where it listens; returns owned */
+char *sg_supervise_url(const struct sg_cli *cli); /* RUN/serve.url: its address; returns owned */
 
 /* The pidfd of the supervisor that is there, and its pid; SG_NOT_FOUND: there is none. */
 int sg_supervise_find(const struct sg_cli *cli, pid_t *ret_pid, struct sg_err *err);

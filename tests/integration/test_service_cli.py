@@ -169,6 +169,15 @@ def test_files_go_from_one_sandbox_to_another(cli, box):
     cli("rm", other)
 
 
+def test_an_empty_path_inside_is_where_commands_start(cli, box, tmp_path):
+    (tmp_path / "here").write_text("h")
+    cli("cp", tmp_path / "here", f"{box}:")
+    assert cli("exec", box, "cat", "here").stdout == "h"
+    (tmp_path / "out").mkdir()
+    cli("cp", f"{box}:", tmp_path / "out")
+    assert (tmp_path / "out" / "here").read_text() == "h"
+
+
 # ---- tenants and the record ----
 
 def test_keys_and_organisations(cli, service):
