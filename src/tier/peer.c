@@ -10,6 +10,7 @@
  *     looks again when it fires. What is answered in time costs no timer of its own. */
 #include "tier/peer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -364,6 +365,7 @@ static void too_late(struct sg_timer *t, uint64_t now_ns)
     p->is_gone = &is_gone;
     while (is_due(p)) {
         struct question q = close_question(p, p->questions[p->oldest].id);
+        assert(q.answer); /* the oldest is open */
         q.answer(q.arg, NULL, &err);
         if (is_gone)
             return;

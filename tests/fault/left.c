@@ -99,11 +99,22 @@ static void name_children(char *ret, size_t cap)
     (void)snprintf(ret, cap, "processes %s", text);
 }
 
+/* A service of this machine may come and go meanwhile, and has its files in the same place. */
+static bool is_expected(const char *name)
+{
+    static const char *const names[] = { "slots",     "cells",     "launcher.lock", "api.sock",
+                                         "serve.log", "serve.pid", "serve.url" };
+    for (size_t i = 0; i < SG_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return name[0] == '.';
+}
+
 static void name_files(char *ret, size_t cap)
 {
     sg_auto_dir d = opendir("/run/sandglass");
     for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.' && strcmp(e->d_name, "slots") != 0)
+        if (!is_expected(e->d_name))
             (void)snprintf(ret, cap, "file /run/sandglass/%s", e->d_name);
 }
 
