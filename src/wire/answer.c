@@ -92,7 +92,7 @@ static bool is_whole(const char *p, size_t n)
 int sg_answer_parse(struct sg_http_answer *a, const char *p, size_t n, struct sg_err *err)
 {
     size_t at = 0;
-    struct sg_span line;
+    struct sg_span line = { 0 };
     if (n > SG_HTTP_MAX_HEAD)
         n = SG_HTTP_MAX_HEAD;
     if (!is_whole(p, n))

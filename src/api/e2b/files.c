@@ -11,6 +11,7 @@
 #include "api/e2b/e2b.h"
 #include "api/e2b/sign.h"
 #include "base/auto.h"
+#include "base/parse.h"
 #include "manager/files.h"
 #include "wire/url.h"
 #include "base/banned.h"
@@ -69,27 +70,27 @@ static void describe(struct sg_call *c, const char *path, const struct stat *st)
 /* "bytes=first-last", "bytes=first-", "bytes=-count". 0: the whole; 1: the range; -1: not there. */
 static int read_range(const char *text, uint64_t size, uint64_t *ret_at, uint64_t *ret_n)
 {
-    unsigned long long first, last;
-    int end = 0;
-    if (!text || strncmp(text, "bytes=", 6) != 0 || strchr(text, ','))
+    uint64_t first = 0, last = size ? size - 1 : 0;
+    if (!text || strncmp(text, "bytes=", 6) != 0)
         return 0;
-    text += 6;
-    if (sscanf(text, "-%llu%n", &last, &end) == 1 && !text[end]) {
+    const struct sg_str begin = { text + 6, strcspn(text + 6, "-") };
+    if (!begin.p[begin.n])
+        return 0;
+    const struct sg_str end = sg_str_of(begin.p + begin.n + 1);
+    if ((begin.n && sg_parse_u64(begin, 0, INT64_MAX, &first, NULL) < 0) ||
+        (end.n && sg_parse_u64(end, 0, INT64_MAX, &last, NULL) < 0) || (!begin.n && !end.n))
+        return 0;
+    if (!begin.n) { /* so many at the end */
         *ret_n = last < size ? last : size;
         *ret_at = size - *ret_n;
         return *ret_n ? 1 : -1;
     }
-    if (sscanf(text, "%llu-%n", &first, &end) != 1 || !end)
-        return 0;
     if (first >= size)
         return -1;
-    last = size - 1;
-    if (text[end] && sscanf(text + end, "%llu", &last) != 1)
-        return 0;
     if (last < first)
         return 0;
     *ret_at = first;
-    *ret_n = (last < size - 1 ? last : size - 1) - first + 1;
+    *ret_n = (last < size ? last : size - 1) - first + 1;
     return 1;
 }
 

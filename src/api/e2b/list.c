@@ -166,12 +166,12 @@ static size_t gather(struct sg_call *c, struct query *q, struct sg_sandbox ***re
             if (!is_wanted(batch[i], q))
                 continue;
             if (n == cap) {
-                struct sg_sandbox **more =
-                    sg_arena_alloc(&c->arena, (cap = cap ? 2 * cap : BATCH) * sizeof *more);
+                struct sg_sandbox **more = sg_arena_alloc(
+                    &c->arena, (cap = cap ? 2 * cap : BATCH) * sizeof(struct sg_sandbox *));
                 if (!more)
                     return n;
                 if (n)
-                    memcpy(more, v, n * sizeof *v);
+                    memcpy(more, v, n * sizeof(struct sg_sandbox *));
                 v = more;
             }
             v[n++] = batch[i];
@@ -181,7 +181,7 @@ static size_t gather(struct sg_call *c, struct query *q, struct sg_sandbox ***re
         has_more = has_more && got;
     }
     if (n)
-        qsort(v, n, sizeof *v, by_start);
+        qsort(v, n, sizeof(struct sg_sandbox *), by_start);
     *ret = v;
     return n;
 }
@@ -219,7 +219,7 @@ static int reply_list(struct sg_call *c, struct query *q)
         running += (RUNNING >> s->state & 1u);
         if (!is_behind(s, q))
             continue;
-        if (shown++ == q->limit)
+        if (shown++ == q->limit && last)
             put_token(c, q, last);
         if (shown > q->limit)
             continue;

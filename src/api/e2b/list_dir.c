@@ -66,7 +66,7 @@ static void reply(struct listing *l)
 {
     struct sg_call *c = l->call;
     struct sg_err err;
-    struct found **sorted = sg_arena_alloc(&c->arena, (l->count + 1) * sizeof *sorted);
+    struct found **sorted = sg_arena_alloc(&c->arena, (l->count + 1) * sizeof(struct found *));
     size_t n = 0;
     if (!sorted) {
         (void)sg_fail(&err, SG_EXHAUSTED, "no room for the list");
@@ -75,7 +75,7 @@ static void reply(struct listing *l)
     }
     for (struct found *f = l->first; f; f = f->next)
         sorted[n++] = f;
-    qsort(sorted, n, sizeof *sorted, by_path);
+    qsort(sorted, n, sizeof(struct found *), by_path);
     sg_auto_buf out;
     struct sg_json j;
     sg_buf_init(&out, SG_E2B_MAX_REPLY);

@@ -224,7 +224,7 @@ static size_t gather(struct sg_call *c, const struct sg_sandbox *s, const struct
         if (n < q->limit) {
             ret[n++] = e;
         } else if (q->is_backward) {
-            memmove(ret, ret + 1, (n - 1) * sizeof *ret);
+            memmove(ret, ret + 1, (n - 1) * sizeof(struct sg_event *));
             ret[n - 1] = e;
         } else {
             break;
@@ -237,7 +237,8 @@ static size_t gather(struct sg_call *c, const struct sg_sandbox *s, const struct
 static int reply_logs(struct sg_call *c, const struct sg_sandbox *s, const struct log_query *q,
                       bool is_v2, struct sg_err *err)
 {
-    const struct sg_event **v = sg_arena_alloc(&c->arena, (q->limit + 1) * sizeof *v);
+    const struct sg_event **v =
+        sg_arena_alloc(&c->arena, (q->limit + 1) * sizeof(struct sg_event *));
     sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!v)

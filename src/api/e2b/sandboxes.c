@@ -422,8 +422,8 @@ int sg_e2b_refresh(struct sg_call *c, struct sg_err *err)
     if (!s || sg_call_json(c, &body, err) < 0 ||
         read_seconds(body, "duration", REFRESH_MIN_S, &ms, err) < 0)
         return -1;
-    if (ms < REFRESH_MIN_S * 1000u)
-        ms = REFRESH_MIN_S * 1000u;
+    if (ms < (uint64_t)REFRESH_MIN_S * 1000)
+        ms = (uint64_t)REFRESH_MIN_S * 1000;
     if (s->state == SBX_PAUSED)
         return sg_fail(err, SG_CONFLICT, "Sandbox %s is paused", s->id.s);
     if (s->expires_ms && s->expires_ms < sg_e2b_now_ms() + (int64_t)ms)
