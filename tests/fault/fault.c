@@ -34,6 +34,7 @@ int fault_call(const char *name, long nr, long arg, const char *detail)
         return 0;
     fault->nr = nr;
     fault->arg = arg;
+    fault->was_ending = __atomic_load_n(&fault->is_ending, __ATOMIC_ACQUIRE);
     copy(fault->name, sizeof fault->name, name);
     copy(fault->detail, sizeof fault->detail, detail);
     __atomic_store_n(&fault->is_hit, 1, __ATOMIC_RELEASE);

@@ -15,10 +15,12 @@ struct fault {
     uint32_t is_armed, count;
     uint32_t stop_at;
     enum fault_mode mode;
-    int32_t sys; /* errno of the failure */
+    int32_t sys;        /* errno of the failure */
+    uint32_t is_ending; /* the cell is being removed */
     /* the call that was hit */
     uint32_t is_hit, is_released; /* is_released: futex word */
-    long nr, arg;                 /* nr -1: of libc */
+    uint32_t was_ending;
+    long nr, arg; /* nr -1: of libc */
     char name[24], detail[72];
 };
 

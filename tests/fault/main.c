@@ -67,7 +67,7 @@ enum { ANY = -1 };
 static const struct tolerated {
     const char *name, *detail; /* of a libc call; what its path contains */
     long nr, arg;              /* of a raw one */
-    bool is_reworded, is_sweepers;
+    bool is_reworded, is_sweepers, is_ending;
     const char *why;
 } tolerated[] = {
     { "statfs64", "/sys/fs/cgroup", ANY, ANY, .why = "a hierarchy that cannot be seen is missing" },
@@ -91,6 +91,8 @@ static const struct tolerated {
     { "raw", NULL, SYS_read, ANY, .is_sweepers = true, .why = "then it sweeps at once" },
     { "raw", NULL, SYS_setpgid, ANY, .is_sweepers = true, .why = "it hears no signal anyway" },
     { "raw", NULL, SYS_prctl, PR_SET_NAME, .is_sweepers = true, .why = "a name for people" },
+    { "openat64", "cpu.", ANY, ANY, .is_ending = true, .why = "it takes its time to die, then" },
+    { "write", "/cpu.", ANY, ANY, .is_ending = true, .why = "the same" },
 };
 
 static bool is_tolerated(const struct variant *v, const struct fault *f, bool is_noticed)
@@ -99,7 +101,8 @@ static bool is_tolerated(const struct variant *v, const struct fault *f, bool is
         const struct tolerated *t = &tolerated[i];
         if (strcmp(t->name, f->name) == 0 && (t->nr == ANY || t->nr == f->nr) &&
             (t->arg == ANY || t->arg == f->arg) && (!t->detail || strstr(f->detail, t->detail)) &&
-            (!t->is_reworded || is_noticed) && (!t->is_sweepers || v->cell_flags & SG_CELL_SWEPT))
+            (!t->is_reworded || is_noticed) && (!t->is_sweepers || v->cell_flags & SG_CELL_SWEPT) &&
+            (!t->is_ending || f->was_ending))
             return true;
     }
     return false;

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "ctl/chan.h"
 #include "engine/cell.h"
+#include "fault.h"
 #include "base/banned.h"
 
 enum { ANSWER_MS = 10000 };
@@ -135,6 +136,7 @@ int scene_play(const char *root, unsigned flags, struct sg_err *err)
         ret = await_exit(sg_cell_ctl(cell), &packet, err);
     if (ret == 0)
         ret = sg_cell_report(cell, &report, err);
+    __atomic_store_n(&fault->is_ending, 1, __ATOMIC_RELEASE);
     if (!(flags & SG_CELL_SWEPT)) /* else the process ends, and the sweeper does the rest */
         sg_cell_free(cell);
     return ret;
