@@ -192,9 +192,10 @@ void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char
     const struct sg_org *org = s ? s->org : who ? who->org : NULL;
     struct sg_audit_entry e = {
         .org = org ? org->id.s : NULL,
-        .actor = !who       ? "manager"
-                 : who->key ? who->key->id.s
-                            : "operator",
+        .actor = !who               ? "manager"
+                 : who->key         ? who->key->id.s
+                 : who->is_operator ? "operator"
+                                    : "token", /* of the sandbox itself */
         .action = action,
         .sandbox = s ? s->id.s : NULL,
         .detail = detail,

@@ -4,6 +4,7 @@
     SDK_WRITE=1 writes docs/compatibility.md from what was found."""
 import os
 import pathlib
+import subprocess
 import tempfile
 
 import clients
@@ -54,3 +55,23 @@ def test_the_published_table_is_what_was_found():
     if os.environ.get("SDK_WRITE"):
         clients.TABLE.write_text(text)
     assert clients.TABLE.read_text() == text, "SDK_WRITE=1 writes it anew"
+
+
+def readme_lines():
+    text = (clients.ROOT / "README.md").read_text()
+    block = text.split("## Use it with the E2B SDK")[1].split("```")[1]
+    return [line for line in block.splitlines() if line.startswith(("python3", "node"))]
+
+
+@pytest.mark.parametrize("line", readme_lines(), ids=lambda line: line.split()[0])
+def test_the_lines_of_the_readme_work(line, service, cert):
+    kind = line.split()[0].replace("python3", "python").replace("node", "npm")
+    client = next(c for c in clients.listed() if (c.kind, c.mode) == (kind, "url"))
+    try:
+        clients.install(client)
+    except clients.Unavailable as why:
+        pytest.skip(f"cannot be installed: {why}")
+    env = clients.environment(client, service, service.key(), cert[0])
+    env["PATH"] = f"{client.folder / 'bin'}:{env['PATH']}"
+    done = subprocess.run(["sh", "-c", line], cwd=client.folder, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.strip() == "hello", done
