@@ -254,6 +254,20 @@ def test_logs_and_templates_and_teams(sandbox, tenant):
     assert sandbox.control("GET", "/teams", expect=200)[0]["teamID"] == tenant.org
 
 
+def test_pages_of_other_origins_may_ask(sandbox):
+    ask = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST",
+           "Access-Control-Request-Headers": "x-api-key"}
+    for headers, path in ((ask, "/v2/sandboxes"), ({**ask, **sandbox.headers()}, "/process.Process/Start")):
+        reply = sandbox.api.call("OPTIONS", path, headers=headers)
+        assert reply.status == 204 and reply.headers["Access-Control-Allow-Origin"] == "*", reply
+        assert reply.headers["Access-Control-Allow-Headers"] == "x-api-key"
+    reply = sandbox.api.get("/envs", headers={"Origin": "https://page.example", **sandbox.headers()})
+    assert reply.headers["Access-Control-Allow-Origin"] == "*"
+    assert sandbox.api.get("/v2/sandboxes", headers={"Origin": "https://page.example"}).status == 401
+    native = sandbox.api.get("/v1/whoami", headers={"Origin": "https://page.example"})
+    assert "Access-Control-Allow-Origin" not in native.headers
+
+
 # ---- which sandbox ----
 
 def test_a_sandbox_is_found_by_header_host_token_and_signature(sandbox):

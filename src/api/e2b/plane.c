@@ -236,6 +236,38 @@ static const struct sg_route streamed = { M_GET, "",
                                           0,     SG_ROUTE_OPEN | SG_ROUTE_STREAM,
                                           visit, "One sandbox, with a body in pieces" };
 
+/* ---- pages of other origins, which browsers ask about first ---- */
+
+static void permit_origins(struct sg_call *c)
+{
+    if (!sg_call_header(c, "Origin"))
+        return;
+    sg_reply_header(c, "Access-Control-Allow-Origin", "*");
+    sg_reply_header(c, "Access-Control-Expose-Headers",
+                    "X-Next-Token, X-Total-Running, Retry-After, Location, Cache-Control, "
+                    "X-Content-Type-Options");
+}
+
+static int answer_preflight(struct sg_call *c, struct sg_err *err)
+{
+    const char *headers = sg_call_header(c, "Access-Control-Request-Headers");
+    (void)err;
+    sg_reply_header(c, "Access-Control-Allow-Methods", "HEAD, GET, POST, PUT, PATCH, DELETE");
+    sg_reply_header(c, "Access-Control-Allow-Headers", headers ? headers : "*");
+    sg_reply_header(c, "Access-Control-Max-Age", "7200");
+    sg_reply_empty(c, 204);
+    return 0;
+}
+
+static const struct sg_route preflight = {
+    M_OPTIONS, "", 0, SG_ROUTE_OPEN, answer_preflight, "What other origins may ask"
+};
+
+static bool is_preflight(const struct sg_call *c)
+{
+    return c->method == M_OPTIONS && sg_call_header(c, "Access-Control-Request-Method");
+}
+
 /* First segments of the control plane. */
 static bool is_control(const char *path)
 {
@@ -260,9 +292,11 @@ const struct sg_route *sg_e2b_claim(struct sg_call *c)
     if (named == NAMED_NOT)
         named = by_signature(c, &v);
     if (named == NAMED_NOT) {
-        if (c->path[0] == '/' && is_control(c->path))
-            c->on_error = sg_e2b_error;
-        return NULL;
+        if (c->path[0] != '/' || !is_control(c->path))
+            return NULL;
+        c->on_error = sg_e2b_error;
+        permit_origins(c);
+        return is_preflight(c) ? &preflight : NULL;
     }
     struct sg_e2b_visit *kept = sg_arena_alloc(&c->arena, sizeof *kept);
     if (!kept || named == NAMED_BADLY)
@@ -270,9 +304,13 @@ const struct sg_route *sg_e2b_claim(struct sg_call *c)
     c->state = kept;
     c->on_error = sg_e2b_error;
     const struct sg_sandbox *s = find(c, v.sandbox);
-    if (v.port == SG_E2B_ENVD_PORT)
+    if (v.port == SG_E2B_ENVD_PORT) {
         v.route = sg_envd_find(c->method, c->path);
+        permit_origins(c);
+    }
     *kept = v;
+    if (v.port == SG_E2B_ENVD_PORT && is_preflight(c))
+        return &preflight;
     if (!s || !s->door)
         return &missing;
     return v.port != SG_E2B_ENVD_PORT || (v.route && v.route->flags & SG_ENVD_BODY) ? &streamed
