@@ -43,15 +43,25 @@ static const struct {
 };
 
 /* An errno comes from a file or a program inside, of which keys and lists of ours know nothing:
- * what is missing or refused there has no hint (NULL). Nor has a message that says what to do,
- * after a semicolon. */
+ * what is missing or refused there has no hint (NULL). */
 static const char *hint_of(int status, const struct sg_err *err)
 {
     for (size_t i = 0; i < SG_COUNT(closer); i++)
         if (closer[i].status == status)
             return closer[i].hint;
     const bool is_from_inside = err->sys && err->kind < SG_EXHAUSTED;
-    return is_from_inside || strstr(err->msg, "; ") ? NULL : faces[err->kind].hint;
+    return is_from_inside ? NULL : faces[err->kind].hint;
+}
+
+/* A message that says what to do has it after its last semicolon: that is the hint. One inside
+ * quotes is the caller's own text. */
+static size_t message_bytes(const char *msg)
+{
+    const size_t n = strlen(msg);
+    for (size_t i = n; i > 0 && msg[i] != '\''; i--)
+        if (msg[i - 1] == ';' && msg[i] == ' ')
+            return i - 1;
+    return n;
 }
 
 int sg_status_of(enum sg_kind kind, bool is_known)
@@ -194,7 +204,8 @@ void sg_reply_error_as(struct sg_call *c, int status, const struct sg_err *err)
         sg_log(status == 500 ? SG_LOG_ERROR : SG_LOG_WARN, "request failed", SG_KV("path", c->path),
                SG_KV("cause", err->msg), SG_KV("where", err->where),
                SG_KV("request", c->who.request_id));
-    const char *hint = hint_of(status, err);
+    const size_t said = message_bytes(err->msg);
+    const char *hint = err->msg[said] ? err->msg + said + strlen("; ") : hint_of(status, err);
     sg_auto_buf out;
     sg_buf_init(&out, MAX_ERROR);
     struct sg_json j;
@@ -205,7 +216,7 @@ void sg_reply_error_as(struct sg_call *c, int status, const struct sg_err *err)
     sg_json_key(&j, "kind");
     sg_json_str(&j, sg_kind_name(err->kind));
     sg_json_key(&j, "message");
-    sg_json_str(&j, err->msg);
+    sg_json_text(&j, (struct sg_str) { err->msg, said });
     if (hint) {
         sg_json_key(&j, "hint");
         sg_json_str(&j, hint);
