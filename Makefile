@@ -3,7 +3,7 @@ BUILD  ?= build
 PREFIX ?= $(shell [ "$$(id -u)" = 0 ] && echo /usr/local || echo $$HOME/.local)
 FUZZ_SECONDS ?= 60
 
-.PHONY: all help up check bench lint asan fuzz soak install uninstall clean
+.PHONY: all help up check bench lint asan fuzz soak sdk-newest install uninstall clean
 
 all: $(BUILD)/build.ninja # build, and nothing else
 	ninja --quiet -C $(BUILD)
@@ -13,7 +13,7 @@ $(BUILD)/build.ninja:
 	meson setup $(BUILD) --prefix=$(PREFIX)
 
 help: # this list
-	@sed -n 's/^\([a-z]*\):[^#]*# \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 up: # packages, build, install, and a hello from a sandbox
 	@BUILD=$(BUILD) PREFIX=$(PREFIX) tools/up
@@ -29,6 +29,10 @@ lint: # style, static analysis, layers
 asan: # the C suites under the address and undefined-behaviour sanitizers
 	@tools/deps build check
 	@tools/check asan
+
+sdk-newest: # the E2B clients that are newest in their registries, instead of those that are pinned
+	@tools/deps build run check
+	@SDK_NEWEST=1 tools/check sdk
 
 fuzz: # FUZZ_SECONDS for each target
 	@tools/deps build check

@@ -273,6 +273,18 @@ def a_file_belongs_to_its_user(box):
 
 
 @check
+def files_go_where_only_root_may_write(box):
+    box.files.write("/path/to/file", "file content")
+    info = box.files.get_info("/path/to/file")
+    assert (info.owner, box.files.get_info("/path").owner) == ("user", "user"), info
+    assert box.commands.run("echo more >> /path/to/file; cat /path/to/file").stdout == "file contentmore\n"
+    assert box.files.make_dir("/opt/of/ours") is True
+    assert box.files.get_info("/opt/of/ours").owner == "user"
+    box.files.remove("/path")
+    assert box.files.exists("/path") is False
+
+
+@check
 def what_is_not_there_is_not_found(box):
     raises(NotFoundException, box.files.read, "/tmp/not there")
     raises(NotFoundException, box.files.list, "/tmp/not there")

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installing and running the clients of versions.txt, and the table of what each can do."""
 import dataclasses
+import functools
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -51,9 +54,26 @@ class Client:
         return INSTALLED / f"{'python' if self.is_python else self.kind}-{self.package}-{self.version}"
 
 
-def listed():
+def pinned():
     lines = (HERE / "versions.txt").read_text().splitlines()
     return [Client(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+@functools.cache
+def newest(kind, package):
+    if kind == "npm":
+        return subprocess.run(["npm", "view", package, "version"], capture_output=True, text=True, check=True).stdout.strip()
+    with urllib.request.urlopen(f"https://pypi.org/pypi/{package}/json", timeout=30) as reply:
+        return json.load(reply)["info"]["version"]
+
+
+@functools.cache
+def listed():
+    """Those that are pinned; with SDK_NEWEST=1 what the registries have now, once of each kind and way."""
+    if not os.environ.get("SDK_NEWEST"):
+        return pinned()
+    found = [Client(c.kind, c.package, newest(c.kind.split("-")[0], c.package), c.mode) for c in pinned()]
+    return list(dict.fromkeys(found))
 
 
 def call(argv, **kw):

@@ -49,9 +49,12 @@ def test_client(client, service, cert):
 
 
 def test_the_published_table_is_what_was_found():
+    text = clients.table(RESULTS)
+    if os.environ.get("SDK_NEWEST"):
+        print(text)
+        return
     if set(RESULTS) != set(clients.listed()):
         pytest.skip("not all clients were run")
-    text = clients.table(RESULTS)
     if os.environ.get("SDK_WRITE"):
         clients.TABLE.write_text(text)
     assert clients.TABLE.read_text() == text, "SDK_WRITE=1 writes it anew"

@@ -85,6 +85,7 @@ struct sg_e2b_visit {
     const struct sg_envd_route *route;
     const char *user;           /* as asked; "": the sandbox's own */
     const char *home;           /* the user's */
+    const char *owner;          /* NULL; or root acts now, for this user: root.h */
     const struct sg_jval *body; /* of an RPC */
     struct sg_e2b_record record;
     bool is_signed;   /* by header or signature: what `files` checks itself is done */

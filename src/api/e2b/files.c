@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/e2b/e2b.h"
+#include "api/e2b/root.h"
 #include "api/e2b/sign.h"
 #include "base/auto.h"
 #include "base/parse.h"
@@ -137,6 +138,8 @@ static void send_unsized(struct sg_call *c, const char *path, int fd)
 static void fail(struct sg_call *c, const char *path, const struct sg_err *err)
 {
     struct sg_err own = *err;
+    if (sg_e2b_again_as_root(c, err))
+        return;
     if (err->kind == SG_NOT_FOUND && err->sys == ENOENT)
         (void)sg_fail(&own, SG_NOT_FOUND, "path %s does not exist", sg_quote(path).s);
     else if (err->kind == SG_DENIED)

@@ -7,6 +7,7 @@
 
 #include "api/e2b/e2b.h"
 #include "api/e2b/entry.h"
+#include "api/e2b/root.h"
 #include "base/auto.h"
 #include "manager/files.h"
 #include "base/banned.h"
@@ -21,6 +22,8 @@ static const char *body_path(struct sg_call *c, const char *key, struct sg_err *
 static void fail(struct sg_call *c, const char *path, const struct sg_err *err)
 {
     struct sg_err own = *err;
+    if (sg_e2b_again_as_root(c, err))
+        return;
     if (err->sys == ENOENT)
         (void)sg_fail(&own, SG_NOT_FOUND, "path %s does not exist", sg_quote(path).s);
     else if (err->sys == ELOOP)
@@ -120,6 +123,15 @@ static int make(struct making *m, struct sg_sandbox *s, uint32_t flags, struct s
     return sg_files_ask(s, &c->who, &q, NULL, 0, made, m, err);
 }
 
+static void owned(void *arg, const struct sg_err *err)
+{
+    struct making *m = arg;
+    if (err)
+        fail(m->call, m->path, err);
+    else
+        look_and_reply(m->call, m->path);
+}
+
 int sg_envd_make_dir(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
 {
     struct making *m = sg_arena_alloc(&c->arena, sizeof *m);
@@ -129,7 +141,7 @@ int sg_envd_make_dir(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err
     if (!m)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     *m = (struct making) { .call = c, .path = path };
-    return make(m, s, 0, err);
+    return sg_e2b_visit(c)->owner ? sg_e2b_make_owned(c, path, owned, m, err) : make(m, s, 0, err);
 }
 
 /* ---- Move: directories above the new place are made where they are missing ---- */
@@ -217,7 +229,7 @@ static void removed(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     if (p || err->sys == ENOENT)
         sg_envd_reply_nothing(arg);
-    else
+    else if (!sg_e2b_again_as_root(arg, err))
         sg_reply_error(arg, err);
 }
 

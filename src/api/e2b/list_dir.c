@@ -9,6 +9,7 @@
 
 #include "api/e2b/e2b.h"
 #include "api/e2b/entry.h"
+#include "api/e2b/root.h"
 #include "base/auto.h"
 #include "ctl/entry.h"
 #include "manager/files.h"
@@ -40,6 +41,8 @@ static void go_on(struct listing *l);
 static void fail(struct listing *l, const struct sg_err *err)
 {
     struct sg_err own = *err;
+    if (sg_e2b_again_as_root(l->call, err))
+        return;
     if (err->sys == ENOENT)
         (void)sg_fail(&own, SG_NOT_FOUND, "path %s does not exist", sg_quote(l->root).s);
     else if (err->sys == ENOTDIR)

@@ -12,6 +12,7 @@
 
 #include "api/e2b/e2b.h"
 #include "api/e2b/gunzip.h"
+#include "api/e2b/root.h"
 #include "api/e2b/sign.h"
 #include "api/pour.h"
 #include "base/auto.h"
@@ -146,12 +147,38 @@ static void emptied(struct sg_pour *p)
     go_on(SG_OWNER(p, struct upload, pour));
 }
 
+static int open_file(struct upload *u, struct sg_err *err);
+
+static void parents_made(void *arg, const struct sg_err *err)
+{
+    struct upload *u = arg;
+    struct sg_err own = { 0 };
+    if (err)
+        fail(u, err);
+    else if (open_file(u, &own) < 0)
+        fail(u, &own);
+}
+
+/* What the user may not write, root writes for them. */
+static bool is_roots_turn(struct upload *u, const struct sg_err *err)
+{
+    struct sg_call *c = u->call;
+    struct sg_err own = { 0 };
+    if (!sg_e2b_turn_root(c, err))
+        return false;
+    const char *parent = sg_e2b_parent(c, u->path);
+    if (!parent || sg_e2b_make_owned(c, parent, parents_made, u, &own) < 0)
+        fail(u, parent ? &own : err);
+    return true;
+}
+
 static void opened(void *arg, struct sg_file_write *w, int fd, const struct sg_err *err)
 {
     struct upload *u = arg;
     u->write = w;
     if (!w) {
-        fail(u, err);
+        if (!is_roots_turn(u, err))
+            fail(u, err);
         return;
     }
     sg_pour_open(&u->pour, sg_manager_loop(u->call->manager), fd, emptied);
@@ -166,12 +193,19 @@ static int begin_file(struct upload *u, const char *path, struct sg_err *err)
         return -1;
     if (u->count++ == MAX_FILES)
         return sg_fail(err, SG_INVALID, "more than %d files in one upload", MAX_FILES);
-    const struct sg_file_spec f = { sg_e2b_visit(c)->user, u->path,
-                                    SG_WRITE_IN_PLACE | SG_WRITE_PARENTS, FILE_MODE };
-    return sg_files_write(s, &c->who, &f, opened, u, err);
+    return open_file(u, err);
 }
 
-static void written(void *arg, const struct sg_err *err)
+static int open_file(struct upload *u, struct sg_err *err)
+{
+    struct sg_call *c = u->call;
+    struct sg_sandbox *s = sg_e2b_visited(c, err);
+    const struct sg_file_spec f = { sg_e2b_visit(c)->user, u->path,
+                                    SG_WRITE_IN_PLACE | SG_WRITE_PARENTS, FILE_MODE };
+    return s ? sg_files_write(s, &c->who, &f, opened, u, err) : -1;
+}
+
+static void file_done(void *arg, const struct sg_err *err)
 {
     struct upload *u = arg;
     struct uploaded *f = sg_arena_alloc(&u->call->arena, sizeof *f);
@@ -186,6 +220,16 @@ static void written(void *arg, const struct sg_err *err)
     *u->tail = f;
     u->tail = &f->next;
     go_on(u);
+}
+
+static void written(void *arg, const struct sg_err *err)
+{
+    struct upload *u = arg;
+    struct sg_err own = { 0 };
+    if (err || !sg_e2b_visit(u->call)->owner)
+        file_done(u, err);
+    else if (sg_e2b_give(u->call, u->path, file_done, u, &own) < 0)
+        fail(u, &own);
 }
 
 /* All of the file is in the pipe, or the sandbox has given up, and the answer tells why. */
