@@ -97,6 +97,7 @@ void sg_exec_count_end(struct sg_exec *x)
 
 void sg_exec_count_journal(struct sg_exec *x)
 {
+    assert(x->sandbox); /* what is in a set has one */
     struct sg_exec_impl *i = x->impl;
     struct sg_exec_set *set = x->sandbox->exec_impl;
     const uint64_t held = sg_journal_held(&i->journal);
