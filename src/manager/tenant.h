@@ -45,8 +45,8 @@ struct sg_key {
     struct sg_key *next_dead; /* the manager's own */
 };
 
-/* Who is calling. `key` NULL: the machine's own administrator, over the unix socket (is_operator), or
- * somebody with a token that one sandbox gave out. */
+/* Who is calling. `key` NULL: the machine's own administrator, over the unix socket (is_operator),
+ * or somebody with a token that one sandbox gave out. */
 struct sg_who {
     struct sg_org *org;
     const struct sg_key *key;
