@@ -109,12 +109,3 @@ int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *e
     struct sg_str text = c->body.n ? c->body : sg_str_of("{}");
     return sg_json_parse(text, &c->arena, ret, err) < 0 ? sg_wrap(err, "body") : 0;
 }
-
-struct sg_json sg_call_json_out(struct sg_call *c, struct sg_buf *out)
-{
-    (void)c;
-    struct sg_json j;
-    sg_buf_init(out, SG_CALL_MAX_ARENA);
-    sg_json_init(&j, out);
-    return j;
-}

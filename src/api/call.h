@@ -23,6 +23,7 @@
 
 struct sg_conn;
 struct sg_manager;
+struct sg_pair;
 struct sg_server;
 struct sg_route;
 
@@ -75,6 +76,9 @@ int sg_call_query_bool(struct sg_call *c, const char *name, bool *inout, struct 
 int sg_call_query_only(struct sg_call *c, const char *const *known, struct sg_err *err);
 /* The body as JSON; an empty body is an empty object. */
 int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *err);
+/* An object of strings as pairs in the arena; untouched when `v` is NULL. `what` names it. */
+int sg_call_pairs(struct sg_call *c, const struct sg_jval *v, const char *what,
+                  struct sg_pair **ret, size_t *ret_n, struct sg_err *err);
 
 /* Streaming bodies (routes with SG_ROUTE_STREAM), and messages of a WebSocket: nothing is delivered
  * while paused. The last piece comes always, perhaps empty. */
@@ -103,9 +107,6 @@ bool sg_reply_add(struct sg_call *c, const void *p, size_t n);
 void sg_reply_end(struct sg_call *c);
 /* A stream that cannot go on: the connection is closed without the end mark. */
 void sg_reply_abort(struct sg_call *c);
-
-/* A writer into `out`, which is made empty and bounded here and is the caller's (sg_auto_buf). */
-struct sg_json sg_call_json_out(struct sg_call *c, struct sg_buf *out);
 
 /* ---- WebSocket: ends the call as HTTP; the call lives on until `closed` was called ---- */
 

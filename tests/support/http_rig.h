@@ -126,7 +126,9 @@ static int rig_json(struct sg_call *c, struct sg_err *err)
     if (sg_call_json(c, &v, err) < 0)
         return -1;
     sg_auto_buf out;
-    struct sg_json j = sg_call_json_out(c, &out);
+    sg_buf_init(&out, 4096);
+    struct sg_json j;
+    sg_json_init(&j, &out);
     sg_json_open(&j, '{');
     sg_json_key(&j, "members");
     sg_json_u64(&j, v->list.n);

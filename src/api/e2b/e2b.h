@@ -51,9 +51,6 @@ const struct sg_jval *sg_e2b_get(const struct sg_jval *v, const char *key);
 const char *sg_e2b_text(const struct sg_jval *v, const char *key); /* without NUL inside */
 bool sg_e2b_bool(const struct sg_jval *v, const char *key, bool otherwise);
 uint64_t sg_e2b_u64(const struct sg_jval *v, const char *key, uint64_t otherwise);
-/* An object of strings as pairs in the arena. */
-int sg_e2b_pairs(struct sg_call *c, const struct sg_jval *v, const char *what, struct sg_pair **ret,
-                 size_t *ret_n, struct sg_err *err);
 void sg_e2b_put_str(struct sg_json *j, const char *key, const char *value);
 void sg_e2b_put_u64(struct sg_json *j, const char *key, uint64_t value);
 void sg_e2b_put_bool(struct sg_json *j, const char *key, bool value);

@@ -336,7 +336,7 @@ static int read_env(struct sg_call *c, const struct sg_sandbox *s, const struct 
                 { "E2B_TEMPLATE_ID", s->template } };
     struct sg_pair *given = NULL;
     size_t n = 0;
-    if (sg_e2b_pairs(c, sg_e2b_get(process, "envs"), "envs", &given, &n, err) < 0)
+    if (sg_call_pairs(c, sg_e2b_get(process, "envs"), "envs", &given, &n, err) < 0)
         return -1;
     struct sg_pair *all = sg_arena_alloc(&c->arena, (n + SG_COUNT(own)) * sizeof *all);
     if (!all)

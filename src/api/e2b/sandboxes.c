@@ -205,9 +205,9 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
         return sg_fail(err, SG_INVALID, "Timeout must be greater than 0");
     if (!(create.template = template_of(c, template, err)) ||
         refuse_unsupported(body, pauses, err) < 0 ||
-        sg_e2b_pairs(c, sg_e2b_get(body, "metadata"), "metadata", &metadata, &create.metadata_n,
-                     err) < 0 ||
-        sg_e2b_pairs(c, sg_e2b_get(body, "envVars"), "envVars", &env, &create.env_n, err) < 0 ||
+        sg_call_pairs(c, sg_e2b_get(body, "metadata"), "metadata", &metadata, &create.metadata_n,
+                      err) < 0 ||
+        sg_call_pairs(c, sg_e2b_get(body, "envVars"), "envVars", &env, &create.env_n, err) < 0 ||
         read_record(c, body, is_v2 || sg_e2b_bool(body, "secure", false), &create.door, err) < 0)
         return -1;
     create.metadata = metadata;

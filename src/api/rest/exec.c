@@ -80,7 +80,7 @@ int sg_rest_read_exec(struct sg_call *c, const struct sg_jval *body, struct sg_r
     struct sg_pair *env = NULL;
     if (sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0 ||
         read_command(c, &b, &x.spec, err) < 0 || read_tty(b.tty, &x.spec, err) < 0 ||
-        sg_rest_pairs(c, b.env, "env", &env, &x.spec.env_n, err) < 0)
+        sg_call_pairs(c, b.env, "env", &env, &x.spec.env_n, err) < 0)
         return -1;
     if (b.input && b.input->kind == SG_J_STRING)
         x.input = b.input->s;

@@ -74,7 +74,7 @@ int sg_rest_sandbox_patch(struct sg_call *c, struct sg_err *err)
                           .has_timeout = b.timeout_ms != UINT64_MAX,
                           .timeout_ms = b.timeout_ms };
     if (sg_rest_limits(b.limits, &p->limits, err) < 0 ||
-        sg_rest_pairs(c, b.metadata, "metadata", &p->metadata, &p->metadata_n, err) < 0)
+        sg_call_pairs(c, b.metadata, "metadata", &p->metadata, &p->metadata_n, err) < 0)
         return -1;
     return next_change(p, s, err);
 }

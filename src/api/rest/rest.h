@@ -29,9 +29,6 @@ enum { SG_REST_MAX_REPLY = 96 << 20 };
 struct sg_sandbox *sg_rest_sandbox(struct sg_call *c, struct sg_err *err);
 /* The exec of {exec} in it, or NULL. */
 struct sg_exec *sg_rest_exec(struct sg_call *c, struct sg_err *err);
-/* An object of strings as pairs in the arena. `v` NULL: none. */
-int sg_rest_pairs(struct sg_call *c, const struct sg_jval *v, const char *what,
-                  struct sg_pair **ret, size_t *ret_n, struct sg_err *err);
 int sg_rest_limits(const struct sg_jval *v, struct sg_sandbox_limits *ret, struct sg_err *err);
 /* An array of strings as a NULL-terminated list in the arena; NULL: absent. */
 int sg_rest_strings(struct sg_call *c, const struct sg_jval *v, const char *what, const char ***ret,

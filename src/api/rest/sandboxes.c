@@ -49,8 +49,8 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, create_fields, SG_COUNT(create_fields), &b, err) < 0 ||
         sg_rest_limits(b.limits, &create.limits, err) < 0 ||
-        sg_rest_pairs(c, b.metadata, "metadata", &metadata, &create.metadata_n, err) < 0 ||
-        sg_rest_pairs(c, b.env, "env", &env, &create.env_n, err) < 0 ||
+        sg_call_pairs(c, b.metadata, "metadata", &metadata, &create.metadata_n, err) < 0 ||
+        sg_call_pairs(c, b.env, "env", &env, &create.env_n, err) < 0 ||
         read_expiry(b.on_expiry, &create.on_expiry, err) < 0)
         return -1;
     create.template = b.template;
