@@ -39,7 +39,7 @@ class Client:
     mode: str
 
     def __str__(self):
-        return f"{self.kind}-{self.package}-{self.version}-{self.mode}"
+        return f"{self.kind}-{self.package.replace('/', '-')}-{self.version}-{self.mode}"
 
     @property
     def title(self):
@@ -51,7 +51,8 @@ class Client:
 
     @property
     def folder(self):
-        return INSTALLED / f"{'python' if self.is_python else self.kind}-{self.package}-{self.version}"
+        kind = "python" if self.is_python else "npm"
+        return INSTALLED / f"{kind}-{self.package.replace('/', '-')}-{self.version}"
 
 
 def pinned():
@@ -61,7 +62,7 @@ def pinned():
 
 @functools.cache
 def newest(kind, package):
-    if kind == "npm":
+    if kind != "python":
         return subprocess.run(["npm", "view", package, "version"], capture_output=True, text=True, check=True).stdout.strip()
     with urllib.request.urlopen(f"https://pypi.org/pypi/{package}/json", timeout=30) as reply:
         return json.load(reply)["info"]["version"]
@@ -121,6 +122,8 @@ def run(client, service, key, cert, template):
     if client.is_python:
         script = {"python": "client.py", "python-async": "client_async.py"}[client.kind]
         argv = [client.folder / "bin" / "python", HERE / script, template]
+    elif client.kind == "cli":
+        argv = ["/usr/bin/python3", HERE / "client_cli.py", client.folder, template]
     else:
         argv = ["node", HERE / "client.mjs", client.folder, template]
     done = subprocess.run(argv, env=environment(client, service, key, cert), timeout=RUN_SECONDS, cwd="/",
