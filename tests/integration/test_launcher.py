@@ -445,12 +445,12 @@ def start_with_daemon(run_dir, script):
 def test_the_daemon_has_its_descriptors_and_is_started_again(run_dir):
     out = run_dir.parent / "starts"
     process = start_with_daemon(run_dir, f"""#!/bin/sh
-{{ echo start; readlink /proc/self/fd/3 /proc/self/fd/4 /proc/self/fd/5; env; }} >> {out}
+{{ echo start; readlink /proc/self/fd/3 /proc/self/fd/4 /proc/self/fd/5; env; echo told; }} >> {out}
 [ $(grep -c start {out}) -ge 3 ] && exec sleep 60
 exit 1
 """)
     try:
-        wait_until(lambda: out.exists() and out.read_text().count("start\n") >= 3)
+        wait_until(lambda: out.exists() and out.read_text().count("told\n") >= 3)
         text = out.read_text()
         assert text.count("socket:") == 9
         assert "SANDGLASS_CONFIG=/dev/null" in text and "SECRET" not in text
