@@ -416,6 +416,14 @@ def test_parts_of_a_file_are_served(sandbox):
         assert reply.status == status and (body is None or reply.body == body), (asked, reply)
 
 
+def test_a_file_is_asked_about(sandbox):
+    sandbox.envd("POST", "/files?path=/tmp/asked.json", b"{}", **{"Content-Type": "application/octet-stream"})
+    reply = sandbox.envd("HEAD", "/files?path=/tmp/asked.json")
+    assert (reply.status, reply.headers["Content-Length"], reply.body) == (200, "2", b"")
+    assert reply.headers["Content-Type"] == "application/json" and "asked.json" in reply.headers["Content-Disposition"]
+    assert sandbox.envd("HEAD", "/files?path=/tmp/nothing").status == 404
+
+
 def test_files_without_a_size_are_read(sandbox):
     assert b"Pid:" in sandbox.envd("GET", "/files?path=/proc/self/status").body
 

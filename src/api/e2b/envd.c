@@ -40,6 +40,8 @@ static const struct sg_envd_route routes[] = {
 
 const struct sg_envd_route *sg_envd_find(enum sg_method method, const char *path)
 {
+    if (method == M_HEAD)
+        method = M_GET;
     for (size_t i = 0; i < SG_COUNT(routes); i++)
         if (routes[i].method == method && strcmp(routes[i].path, path) == 0)
             return &routes[i];

@@ -209,16 +209,15 @@ static void beat(struct sg_timer *t, uint64_t now_ns)
 {
     struct stream *st = SG_OWNER(t, struct stream, beat);
     uint64_t due = st->quiet_since_ns + st->beat_ns;
-    if (now_ns >= due) {
+    if (now_ns >= due && !st->is_full) {
         sg_auto_buf out;
         sg_buf_init(&out, 128);
         size_t mark = sg_connect_open(&out);
         sg_buf_add_str(&out, "{\"event\":{\"keepalive\":{}}}");
         sg_connect_close(&out, mark, 0);
         send(st, &out);
-        due = now_ns + st->beat_ns;
     }
-    sg_timer_set(st->loop, t, due);
+    sg_timer_set(st->loop, t, now_ns >= due ? now_ns + st->beat_ns : due);
 }
 
 /* The manager ends the process; the client need not wait for that. */

@@ -19,6 +19,8 @@ bool sg_e2b_record(const struct sg_sandbox *s, struct sg_arena *a, struct sg_e2b
         return false;
     const char *secret = sg_e2b_text(v, "secret"), *traffic = sg_e2b_text(v, "traffic"),
                *mask = sg_e2b_text(v, "mask");
+    if (secret && strlen(secret) != SG_E2B_TOKEN_LEN)
+        return false;
     r.token = secret ? sg_arena_printf(a, "%s%s", s->id.s, secret + SG_ID_LEN) : "";
     r.traffic = traffic ? traffic : "";
     r.mask = mask ? mask : "";

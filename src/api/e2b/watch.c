@@ -246,11 +246,9 @@ static void beat(struct sg_timer *t, uint64_t now_ns)
 {
     struct watch *w = SG_OWNER(t, struct watch, beat);
     uint64_t due = w->quiet_since_ns + w->beat_ns;
-    if (now_ns >= due) {
+    if (now_ns >= due && !w->is_full)
         send_text(w, "{\"keepalive\":{}}");
-        due = now_ns + w->beat_ns;
-    }
-    sg_timer_set(sg_manager_loop(w->manager), t, due);
+    sg_timer_set(sg_manager_loop(w->manager), t, now_ns >= due ? now_ns + w->beat_ns : due);
 }
 
 static void too_late(struct sg_timer *t, uint64_t now_ns)
