@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The E2B door as bytes: what clients of that API send and must get, without any of them."""
 import base64
+import contextlib
 import gzip
 import hashlib
 import json
 import os
+import socket
 import struct
 import time
 import urllib.parse
@@ -516,6 +518,41 @@ def test_private_traffic_needs_its_token(service, key):
     assert reply.status == 200 and reply.body.startswith(b"/ inside:8000 "), reply
     assert made.envd("GET", "/envs").status == 200
     made.kill()
+
+
+# ---- clients that go away ----
+
+def request_bytes(sandbox, port, path, kind, body):
+    head = "".join(f"{name}: {value}\r\n" for name, value in sandbox.headers(port).items())
+    return (f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}Content-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+
+def test_a_client_may_go_at_any_byte(service, sandbox):
+    sandbox.spawn(SERVER, 8000)
+    start = b'{"process":{"cmd":"/bin/sh","args":["-c","echo hi; sleep 0.2"]}}'
+    form = b'--b\r\nContent-Disposition: form-data; name="file"; filename="/tmp/cut"\r\n\r\n' + b"x" * 300 + b"\r\n--b--\r\n"
+    fs = "/filesystem.Filesystem"
+    whole = [request_bytes(sandbox, ENVD, "/process.Process/Start", "application/connect+json", struct.pack(">BI", 0, len(start)) + start),
+             request_bytes(sandbox, ENVD, "/files", "multipart/form-data; boundary=b", form),
+             request_bytes(sandbox, ENVD, "/files?path=/tmp/cut", "application/octet-stream", b"y" * 500),
+             request_bytes(sandbox, ENVD, f"{fs}/ListDir", "application/json", b'{"path":"/usr","depth":2}'),
+             request_bytes(sandbox, ENVD, f"{fs}/WatchDir", "application/connect+json", b"\0\0\0\0\x0f" + b'{"path":"/tmp"}'),
+             request_bytes(sandbox, 8000, "/echo", "text/plain", b"z" * 500)]
+    for data in whole:
+        begin = data.index(b"\r\n\r\n") - 5
+        for cut in (*range(begin, len(data), 41), len(data), len(data)):
+            with web.dial(service.tcp) as sock:
+                if cut % 2:  # a reset instead of an end
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                sock.sendall(data[:cut])
+                if cut == len(data):
+                    sock.settimeout(0.05)
+                    with contextlib.suppress(TimeoutError):
+                        sock.recv(10)
+    assert sandbox.run("echo still here")[1][1]["event"]["data"]["stdout"] == base64.b64encode(b"still here\n").decode()
+    # its server was started beside a command that has ended
+    wait_for(lambda: not sandbox.rpc("process.Process/List", {})["processes"], what="the end of all commands")
 
 
 # ---- what outlives what ----
