@@ -29,6 +29,7 @@
 extern char **environ;
 
 enum {
+    LAST_STARTS = 3,
     FIRST_PAUSE_MS = 100,
     LAST_PAUSE_MS = 1000,
     STEADY_MS = 1000,      /* after so long a run the pause begins anew */
@@ -170,7 +171,8 @@ struct supervisor {
     uint64_t started_ns, next_ns, kill_ns;
     unsigned starts;
     uint64_t pause_ms;
-    int stop_signal; /* 0: none yet */
+    int stop_signal;      /* 0: none yet */
+    unsigned last_starts; /* only a launcher can end the sandboxes: of those that were to do that */
     int code;
 };
 
@@ -178,15 +180,19 @@ static int start(struct supervisor *s, struct sg_err *err)
 {
     char name[] = "sandglass-launcher", *argv[] = { name, NULL };
     posix_spawnattr_t attr;
-    sigset_t none;
-    (void)sigemptyset(&none);
+    sigset_t held; /* a signal that comes before it can be taken waits for that */
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGINT);
+    (void)sigaddset(&held, SIGTERM);
     (void)posix_spawnattr_init(&attr);
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    (void)posix_spawnattr_setsigmask(&attr, &none);
+    (void)posix_spawnattr_setsigmask(&attr, &held);
     const int failed = posix_spawn(&s->pid, s->program, NULL, &attr, argv, environ);
     (void)posix_spawnattr_destroy(&attr);
     s->started_ns = sg_now_ns();
     s->starts++;
+    if (!failed && s->stop_signal)
+        (void)kill(s->pid, s->stop_signal);
     if (!failed)
         return 0;
     s->pid = 0;
@@ -212,7 +218,8 @@ static bool has_ended(struct supervisor *s, int status)
     s->pid = 0;
     if (s->stop_signal) {
         s->code = code;
-        return false;
+        s->next_ns = 0;
+        return s->stop_signal == SIGINT && WIFSIGNALED(status) && s->last_starts++ < LAST_STARTS;
     }
     if (s->starts == 1 && WIFEXITED(status) && code != 0 &&
         (lived < FIRST_START_MS * MS || code == SG_EXIT_USAGE)) {
@@ -228,6 +235,7 @@ static bool has_ended(struct supervisor *s, int status)
 static void stop(struct supervisor *s, int number)
 {
     s->stop_signal = number;
+    s->next_ns = 0;
     s->kill_ns = sg_now_ns() + (number == SIGINT ? INT_MS : TERM_MS) * MS;
     if (s->pid)
         (void)kill(s->pid, number);
@@ -235,8 +243,10 @@ static void stop(struct supervisor *s, int number)
 
 static int timeout_ms(const struct supervisor *s)
 {
-    const uint64_t at = s->stop_signal ? s->kill_ns : s->pid ? 0 : s->next_ns, now = sg_now_ns();
-    if (!at)
+    const uint64_t at = s->stop_signal ? s->kill_ns : s->next_ns, now = sg_now_ns();
+    if (!s->pid && !s->next_ns)
+        return 0;
+    if (s->pid && !s->stop_signal)
         return -1;
     return at <= now ? 0 : (int)((at - now) / MS) + 1;
 }
@@ -261,14 +271,15 @@ static bool take_signals(struct supervisor *s)
         else if (!reap(s))
             return false;
     }
-    return s->pid || !s->stop_signal;
+    return s->pid || s->stop_signal != SIGTERM;
 }
 
 static int run(struct supervisor *s, struct sg_err *err)
 {
     for (;;) {
-        if (!s->pid && !s->stop_signal && sg_now_ns() >= s->next_ns && start(s, err) < 0) {
-            if (s->starts == 1)
+        if (!s->pid && s->stop_signal != SIGTERM && sg_now_ns() >= s->next_ns &&
+            start(s, err) < 0) {
+            if (s->starts == 1 || s->stop_signal)
                 return -1;
             sg_log(SG_LOG_ERROR, "the launcher cannot be started", SG_KV("error", err->msg));
             plan_next(s);

@@ -239,13 +239,15 @@ class World:
 def one_kill(world, step, victim, dice):
     attempt = step(world)
     moment = dice.uniform(0, attempt.LONGEST_S)
-    pid = getattr(world.service, f"{victim}_pid")()
+    pid, daemon = getattr(world.service, f"{victim}_pid")(), world.service.daemon_pid()
     thread = threading.Thread(target=attempt.run)
     thread.start()
     time.sleep(moment)  # the moment is what is tried
     world.service.kill9(pid)
     thread.join(60)
     demand(not thread.is_alive(), "the caller hangs")
+    # The old daemon may answer for a moment longer than its launcher lives.
+    services.wait_for(lambda: daemon not in leaks.process_table(), what="the old daemon's end")
     world.service.wait_ready()
     attempt.check()
     world.check()
