@@ -54,6 +54,10 @@ static int send_frame(struct session *s, enum sg_ws_op op, const void *p, size_t
         ssize_t sent = send(s->api->http.fd, frame.p + at, frame.n - at, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
+        if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+            s->in_fd = -1; /* the service listens no more; what it said last is still to be read */
+            return 0;
+        }
         if (sent < 0)
             return sg_fail_sys(err, "send to the service");
         at += (size_t)sent;

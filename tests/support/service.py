@@ -234,7 +234,10 @@ class Service:
         self.kill9(self.daemon_pid())
 
     def kill9_launcher(self):
+        """Its daemon may answer for a moment longer than it lives: that end is waited for, too."""
+        daemon = self.daemon_pid()
         self.kill9(self.launcher_pid())
+        wait_for(lambda: daemon not in leaks.process_table(), what="the old daemon's end")
 
     def log(self):
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""

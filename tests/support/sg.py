@@ -92,6 +92,8 @@ def account(uid=None):
         yield Runner(home, uid)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+        if uid is not None:  # where an account without a run directory keeps its lock file
+            shutil.rmtree(f"/tmp/sandglass-{uid}", ignore_errors=True)
 
 
 def ordinary_user():
