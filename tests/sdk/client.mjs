@@ -209,6 +209,13 @@ const shared = {
 }
 
 const alone = {
+  async 'the default template has what agents use'() {
+    const box = await Sandbox.create()
+    assert.equal((await box.commands.run('id -un; for p in git python3 node curl sudo; do command -v $p >&2 || echo no $p; done')).stdout, 'user\n')
+    assert.equal((await box.commands.run('sudo id -u; sudo -u user id -un; node -p 6*7; python3 -c "print(6 * 7)"')).stdout, '0\nuser\n42\n42\n')
+    assert.equal((await box.commands.run('git init -q r; cd r; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one; git log --oneline | wc -l')).stdout.trim(), '1')
+    await box.kill()
+  },
   async 'a killed sandbox is gone'() {
     const box = await Sandbox.create(template)
     const handle = await box.commands.run('sleep 60', { background: true })

@@ -417,6 +417,15 @@ def it_measures_itself(box):
 
 
 @alone
+def the_default_template_has_what_agents_use():
+    with Sandbox.create() as box:
+        done = box.commands.run("id -un; for p in git python3 node curl sudo; do command -v $p >&2 || echo no $p; done")
+        assert done.stdout == "user\n", done
+        done = box.commands.run("sudo id -u; sudo -u user id -un; node -p 6*7; python3 -c 'print(6 * 7)'")
+        assert done.stdout == "0\nuser\n42\n42\n", done
+
+
+@alone
 def pages_follow_each_other():
     boxes = [Sandbox.create(TEMPLATE, metadata={"page": "yes"}) for _ in range(3)]
     try:

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -99,6 +100,11 @@ def install(client):
     ready.touch()
 
 
+def first(kind, mode):
+    """The one of its kind that is pinned first, which is the newest."""
+    return next(c for c in listed() if (c.kind, c.mode) == (kind, mode))
+
+
 def certificate(folder):
     cert, key = folder / "cert.pem", folder / "key.pem"
     call(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -144,3 +150,12 @@ def table(results):
         cells = ({"ok": "yes", "skip": "–", None: ""}.get(results[c].get(name), "no") for c in clients)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return HEAD + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":  # clients.py KIND MODE: installs the newest, prints where it is
+    wanted = first(*sys.argv[1:])
+    try:
+        install(wanted)
+    except Unavailable as why:
+        sys.exit(f"{wanted.title} cannot be installed: {why}")
+    print(wanted.folder)

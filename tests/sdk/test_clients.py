@@ -2,11 +2,13 @@
 """The official clients, unmodified, against our service.
 
     SDK_WRITE=1 writes docs/compatibility.md from what was found."""
+import contextlib
 import os
 import pathlib
 import subprocess
 import tempfile
 
+import base_template
 import clients
 import pytest
 from service import Service
@@ -26,11 +28,25 @@ def cert(place):
     return clients.certificate(place)
 
 
+def serve(pool, **settings):
+    """A service whose clients get the template that they name by themselves."""
+    with contextlib.ExitStack() as stack:
+        try:
+            service = stack.enter_context(Service(pool=pool, settings=settings, template="base"))
+        except base_template.Unavailable as why:
+            pytest.skip(f"no template 'base': {why}")
+        service.wait_parked()
+        yield service
+
+
 @pytest.fixture(scope="module")
 def service(cert):
-    with Service(pool=4, settings={"tls_cert": str(cert[0]), "tls_key": str(cert[1])}) as shared:
-        shared.wait_parked()
-        yield shared
+    yield from serve(4, tls_cert=str(cert[0]), tls_key=str(cert[1]))
+
+
+@pytest.fixture(scope="module")
+def plain_service():
+    yield from serve(1)
 
 
 @pytest.mark.parametrize("client", clients.listed(), ids=str)
@@ -40,7 +56,7 @@ def test_client(client, service, cert):
     except clients.Unavailable as why:
         pytest.skip(f"cannot be installed: {why}")
     org, caller = service.tenant(str(client))
-    found, said, status = clients.run(client, service, service.key(org=org), cert[0], "host")
+    found, said, status = clients.run(client, service, service.key(org=org), cert[0], "base")
     RESULTS[client] = found
     assert status == 0 and found and "not ok" not in found.values(), said
     left = caller.get("/v1/sandboxes", expect=200)["sandboxes"]
@@ -61,20 +77,22 @@ def test_the_published_table_is_what_was_found():
 
 
 def readme_lines():
+    """(the line that sets the environment, then a program), as they stand and with the default template."""
     text = (clients.ROOT / "README.md").read_text()
-    block = text.split("## Use it with the E2B SDK")[1].split("```")[1]
-    return [line for line in block.splitlines() if line.startswith(("python3", "node"))]
+    first, *programs = text.split("## Use it with the E2B SDK")[1].split("```")[1].strip().splitlines()
+    return [f"{first}\n{line}" for program in programs for line in (program, program.replace('"host"', ""))]
 
 
-@pytest.mark.parametrize("line", readme_lines(), ids=lambda line: line.split()[0])
-def test_the_lines_of_the_readme_work(line, service, cert):
-    kind = line.split()[0].replace("python3", "python").replace("node", "npm")
-    client = next(c for c in clients.listed() if (c.kind, c.mode) == (kind, "url"))
+@pytest.mark.parametrize("lines", readme_lines(), ids=lambda lines: lines.split("\n")[1].split("(")[0].split()[0])
+def test_the_lines_of_the_readme_work(lines, plain_service):
+    kind = "python" if "python3 " in lines else "npm"
+    client = clients.first(kind, "url")
     try:
         clients.install(client)
     except clients.Unavailable as why:
         pytest.skip(f"cannot be installed: {why}")
-    env = clients.environment(client, service, service.key(), cert[0])
-    env["PATH"] = f"{client.folder / 'bin'}:{env['PATH']}"
-    done = subprocess.run(["sh", "-c", line], cwd=client.folder, env=env, capture_output=True, text=True, timeout=60)
+    programs = (client.folder / "bin", pathlib.Path(plain_service.binary).parent)
+    env = {"PATH": ":".join([*map(str, programs), os.environ["PATH"]]), "HOME": str(client.folder),
+           "SANDGLASS_CONFIG": str(plain_service.config), "SANDGLASS_API_KEY": plain_service.key()}
+    done = subprocess.run(["sh", "-ec", lines], cwd=client.folder, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.strip() == "hello", done

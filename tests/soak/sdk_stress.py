@@ -27,7 +27,7 @@ def stress(client, service, count, seconds):
 def results(binary):
     count = int(os.environ.get("SDK_CLIENTS", "50"))
     seconds = int(os.environ.get("SDK_SECONDS", "120"))
-    client = next(c for c in clients.listed() if (c.kind, c.mode) == ("npm", "url"))
+    client = clients.first("npm", "url")
     clients.install(client)
     with Service(pool=8, binary=binary) as service:
         service.wait_parked()

@@ -24,6 +24,7 @@ import subprocess
 import tempfile
 import time
 
+import base_template
 import leaks
 import openapi
 import sg
@@ -75,9 +76,10 @@ def wait_for(question, seconds=10, what="it"):
 
 
 class Service:
-    def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None):
+    def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None,
+                 template="host"):
         """`settings`: of [serve], over our own. `runner`: whose service it is (sg.Runner).
-        `folder`: where its state is already; the caller removes it."""
+        `folder`: where its state is already; the caller removes it. `template`: `base` is built."""
         self.owns_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="sg-svc-"))
         self.runner = runner or sg.Runner(self.folder)
@@ -90,9 +92,11 @@ class Service:
         self.port = free_port()
         self.binary = binary or sg.BIN
         self.pool = pool
+        self.template = template
         self.env = env
         self.settings = {"listen": f"127.0.0.1:{self.port}", "run_dir": str(self.run),
-                         "template": "host", "pool": ["base=0", f"host={pool}"], **(settings or {})}
+                         "template": template, "pool": [f"{name}={n}" for name, n in {"base": 0, template: pool}.items()],
+                         **(settings or {})}
         self.config = self.folder / "sandglass.toml"
         self.write_config()
         self.log_path = self.folder / "log"
@@ -135,7 +139,7 @@ class Service:
 
     def wait_parked(self, count=None):
         count = self.pool if count is None else count
-        wait_for(lambda: any(row["template"] == "host" and row["parked"] >= count
+        wait_for(lambda: any(row["template"] == self.template and row["parked"] >= count
                              for row in self.operator.get("/v1/pool", expect=200)["pool"]),
                  what=f"{count} parked")
 
@@ -194,6 +198,8 @@ class Service:
 
     def __enter__(self):
         try:
+            if self.template == "base":
+                base_template.give(self.binary, self.state)
             return self.start()
         except BaseException:
             self.discard()
