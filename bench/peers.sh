@@ -24,6 +24,27 @@ make_image()
     tar -C "$image" -c . | docker_client import - sgbench >/dev/null
 }
 
+# The service's own template `base`, built by its recipe.
+make_base()
+{
+    python3 "$here/../tests/support/base_template.py" "$sandglass" "$dir/state"
+}
+
+# The same for docker.
+make_base_image()
+{
+    tar -C "$dir/state/templates/base/root" -c . | docker_client import - sgbase >/dev/null &&
+        touch "$dir/docker.base"
+}
+
+# The client that is pinned first, with what drives it.
+find_sdk()
+{
+    python3 "$here/../tests/sdk/clients.py" npm url >"$dir/sdk.folder.new" || return 1
+    echo "$here/sdk.mjs" >"$dir/sdk.script"
+    mv "$dir/sdk.folder.new" "$dir/sdk.folder"
+}
+
 docker_client()
 {
     /usr/bin/docker --host "unix://$dir/docker.sock" "$@"
@@ -67,8 +88,9 @@ await()
 # The service, from an installation of its own.
 start_service()
 {
-    local port program
+    local port program pool='"host=64"'
     port=$(free_port)
+    [ ! -d "$dir/state/templates/base" ] || pool="$pool, \"base=16\""
     mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
     cp "$sandglass" "$dir/inst/bin/"
     for program in launcher/sandglass-launcher daemon/sandglassd init/sandglass-init unpack/sandglass-unpack; do
@@ -80,7 +102,7 @@ state_dir = "$dir/state"
 listen = "127.0.0.1:$port"
 run_dir = "$dir/run"
 template = "host"
-pool = ["host=64"]
+pool = [$pool]
 max_sandboxes = 2000
 END
     SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
@@ -104,6 +126,7 @@ start_nginx()
     head -c 128M /dev/urandom >"$dir/nginx/large"
     cat >"$dir/nginx.conf" <<END
 worker_processes 1;
+user root;
 daemon off;
 pid $dir/nginx.pid;
 error_log $dir/nginx.log;
@@ -112,7 +135,10 @@ http {
     access_log off; sendfile on; tcp_nopush on; keepalive_requests 10000000;
     client_body_temp_path $dir/nginx-tmp; proxy_temp_path $dir/nginx-tmp; fastcgi_temp_path $dir/nginx-tmp;
     uwsgi_temp_path $dir/nginx-tmp; scgi_temp_path $dir/nginx-tmp;
-    server { listen 127.0.0.1:$port; root $dir/nginx; }
+    server {
+        listen 127.0.0.1:$port; root $dir/nginx;
+        location /put/ { dav_methods PUT; create_full_put_path on; client_max_body_size 1g; }
+    }
 }
 END
     setpriv --pdeathsig TERM nginx -c "$dir/nginx.conf" 2>"$dir/nginx.err" &
@@ -128,29 +154,51 @@ stop()
     fi
 }
 
+# Docker, and an image by the function $1.
+start_docker()
+{
+    [ -x /usr/bin/docker ] && [ -x /usr/sbin/dockerd ] || return 0
+    if ! { { [ -n "$engine_pid" ] || start_engine; } && "$1"; }; then
+        echo "bench: docker does not run here:" >&2
+        tail -n 3 "$dir/docker.log" >&2
+        stop_engine
+    fi
+}
+
+# What a case needs beside the rootfs; in the order in which it is made.
+needs_of()
+{
+    case $1 in
+    run) echo image ;;
+    service | crowd) echo service ;;
+    http) echo service nginx ;;
+    sdk) echo base service nginx base_image ;;
+    all) echo base service nginx image base_image ;;
+    esac
+}
+
 # $*: the arguments of the benchmark: a case that runs alone needs only its own peers.
 peers_up()
 {
-    local program
-    make_rootfs
+    local program need only=all
     case " $* " in
-    *" --only run "*) ;;
-    *" --only service "* | *" --only crowd "*) start_service && return ;;
-    *" --only http "*) start_service && { start_nginx || true; } && return ;;
-    *" --only "*) return ;;
-    *) start_service && { start_nginx || true; } ;;
+    *" --only "*) only=" $* " only=${only#* --only } only=${only%% *} ;;
     esac
+    make_rootfs
+    for need in $(needs_of "$only"); do
+        case $need in
+        base) { make_base && find_sdk; } || echo "bench: no client or no template for it" >&2 ;;
+        service) start_service ;;
+        nginx) start_nginx || true ;;
+        image) start_docker make_image ;;
+        base_image) [ ! -f "$dir/sdk.folder" ] || start_docker make_base_image ;;
+        esac
+    done
+    [ "$only" = all ] || return 0
     for program in bwrap crun dockerd docker; do
         [ -x "/usr/bin/$program" ] || [ -x "/usr/sbin/$program" ] ||
             echo "bench: no $program: 'tools/deps bench' installs it" >&2
     done
-    if [ -x /usr/bin/docker ] && [ -x /usr/sbin/dockerd ]; then
-        if ! { start_engine && make_image; }; then
-            echo "bench: docker does not run here:" >&2
-            tail -n 3 "$dir/docker.log" >&2
-            stop_engine
-        fi
-    fi
 }
 
 stop_engine()

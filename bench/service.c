@@ -68,16 +68,28 @@ int sg_service_exec_true(struct sg_http *h, const char *id, struct sg_err *err)
                                                      : sg_fail(err, SG_INTERNAL, "true was false");
 }
 
+/* Whether every template has as many as it wants. */
+static int is_pool_full(const char *text, bool *ret, struct sg_err *err)
+{
+    unsigned rows = 0;
+    *ret = true;
+    for (const char *at = text; (at = strstr(at, "\"parked\":")); at++, rows++) {
+        unsigned parked, wanted;
+        if (sscanf(at, "\"parked\":%u,\"wanted\":%u", &parked, &wanted) != 2)
+            return sg_fail(err, SG_UNAVAILABLE, "the pool is not understood");
+        *ret = *ret && parked >= wanted;
+    }
+    return rows ? 0 : sg_fail(err, SG_UNAVAILABLE, "there is no pool");
+}
+
 int sg_service_await_pool(struct sg_http *h, struct sg_err *err)
 {
     for (unsigned i = 0; i < POOL_TRIES; i++) {
-        unsigned parked = 0, wanted = 1;
-        if (sg_race_check(err) < 0 || sg_http_ask(h, "GET", "/v1/pool", NULL, 200, err) < 0)
+        bool is_full;
+        if (sg_race_check(err) < 0 || sg_http_ask(h, "GET", "/v1/pool", NULL, 200, err) < 0 ||
+            is_pool_full(sg_http_body(h), &is_full, err) < 0)
             return -1;
-        const char *at = strstr(sg_http_body(h), "\"parked\":");
-        if (!at || sscanf(at, "\"parked\":%u,\"wanted\":%u", &parked, &wanted) != 2)
-            return sg_fail(err, SG_UNAVAILABLE, "there is no pool");
-        if (parked >= wanted)
+        if (is_full)
             return 0;
         (void)nanosleep(&(struct timespec) { .tv_nsec = 5000000 }, NULL);
     }

@@ -27,3 +27,4 @@ int sg_service_daemon_kib(const struct sg_service *s, uint64_t *ret_kib, struct 
 int sg_case_service(const struct sg_bench *b, struct sg_err *err);
 int sg_case_crowd(const struct sg_bench *b, struct sg_err *err);
 int sg_case_http(const struct sg_bench *b, struct sg_err *err);
+int sg_case_sdk(const struct sg_bench *b, struct sg_err *err);
