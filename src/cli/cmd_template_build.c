@@ -278,14 +278,17 @@ static int refuse_recipe(const char *name, struct sg_err *err)
     sg_auto_free char *dir = sg_find_beside(places, SG_COUNT(places), err);
     if (!dir)
         return -1;
-    sg_auto_dir entries = opendir(dir);
+    struct dirent **entries = NULL;
+    int count = scandir(dir, &entries, NULL, alphasort);
     sg_auto_buf known;
     sg_buf_init(&known, KNOWN_BYTES);
-    for (struct dirent *d; entries && (d = readdir(entries));) {
-        sg_auto_free char *recipe = sg_printf("%s/%s/recipe.toml", dir, d->d_name);
+    for (int i = 0; i < count; i++) {
+        sg_auto_free char *recipe = sg_printf("%s/%s/recipe.toml", dir, entries[i]->d_name);
         if (access(recipe, R_OK) == 0)
-            sg_buf_addf(&known, "%s%s", known.n ? ", " : "", d->d_name);
+            sg_buf_addf(&known, "%s%s", known.n ? ", " : "", entries[i]->d_name);
+        free(entries[i]);
     }
+    free((void *)entries);
     return sg_fail(err, SG_NOT_FOUND, "no recipe for a template %s; there is: %s", sg_quote(name).s,
                    known.n ? sg_buf_cstr(&known) : "none");
 }

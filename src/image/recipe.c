@@ -22,6 +22,7 @@ static const struct {
     { "packages", offsetof(struct sg_recipe, packages), offsetof(struct sg_recipe, package_count) },
     { "exclude", offsetof(struct sg_recipe, exclude), offsetof(struct sg_recipe, exclude_count) },
     { "include", offsetof(struct sg_recipe, include), offsetof(struct sg_recipe, include_count) },
+    { "files", offsetof(struct sg_recipe, files), offsetof(struct sg_recipe, file_count) },
 };
 
 static const struct {
@@ -30,12 +31,13 @@ static const struct {
 } texts[] = {
     { "suite", offsetof(struct sg_recipe, suite) },
     { "variant", offsetof(struct sg_recipe, variant) },
+    { "from", offsetof(struct sg_recipe, from) },
 };
 
 void sg_recipe_done(struct sg_recipe *r)
 {
-    free(r->suite);
-    free(r->variant);
+    for (size_t i = 0; i < SG_COUNT(texts); i++)
+        free(*(char **)(void *)((char *)r + texts[i].text));
     for (size_t i = 0; i < SG_COUNT(lists); i++) {
         char **items = (char **)(void *)((char *)r + lists[i].items);
         size_t *count = (size_t *)(void *)((char *)r + lists[i].count);
@@ -81,8 +83,6 @@ static int parse(struct sg_recipe *r, struct sg_str text, struct sg_err *err)
             return -1;
     if (got < 0)
         return -1;
-    if (!r->suite || !r->variant || r->package_count == 0)
-        return sg_fail(err, SG_INVALID, "recipe.toml: needs suite, variant and packages");
     return 0;
 }
 
@@ -99,6 +99,53 @@ static int read_part(int dir_fd, const char *name, struct sg_buf *out, uint64_t 
     return 0;
 }
 
+/* What `r` does not say itself is as in the recipe that it stands on; its lists come after that
+ * one's. Their files are each their own: setup.sh calls the other. */
+static int stand_on(struct sg_recipe *r, int dir_fd, struct sg_buf *text, uint64_t *digest,
+                    struct sg_err *err)
+{
+    if (sg_template_check_name(r->from, err) < 0)
+        return -1;
+    sg_auto_free char *recipe = sg_printf("../%s/recipe.toml", r->from);
+    sg_auto_free char *setup = sg_printf("../%s/setup.sh", r->from);
+    sg_auto_recipe lower = { .defaults.lock_fd = -1 };
+    if (read_part(dir_fd, setup, text, digest, err) < 0 ||
+        read_part(dir_fd, recipe, text, digest, err) < 0 ||
+        parse(&lower, (struct sg_str) { (const char *)text->p, text->n }, err) < 0)
+        return -1;
+    if (lower.from || lower.file_count)
+        return sg_fail(err, SG_INVALID, "recipe.toml: '%s' cannot be stood on", r->from);
+    for (size_t i = 0; i < SG_COUNT(texts); i++) {
+        char **own = (char **)(void *)((char *)r + texts[i].text);
+        char **lent = (char **)(void *)((char *)&lower + texts[i].text);
+        if (!*own)
+            *own = sg_take_ptr(lent);
+    }
+    for (size_t i = 0; i < SG_COUNT(lists); i++) {
+        char **own = (char **)(void *)((char *)r + lists[i].items);
+        char **lent = (char **)(void *)((char *)&lower + lists[i].items);
+        size_t *own_count = (size_t *)(void *)((char *)r + lists[i].count);
+        size_t *lent_count = (size_t *)(void *)((char *)&lower + lists[i].count);
+        if (*own_count + *lent_count > SG_RECIPE_MAX_ITEMS)
+            return sg_fail(err, SG_EXHAUSTED, "recipe.toml: more than %d values with those of '%s'",
+                           SG_RECIPE_MAX_ITEMS, r->from);
+        memmove(own + *lent_count, own, *own_count * sizeof *own);
+        memcpy(own, lent, *lent_count * sizeof *own);
+        *own_count += *lent_count;
+        *lent_count = 0;
+    }
+    return 0;
+}
+
+static int read_files(const struct sg_recipe *r, int dir_fd, struct sg_buf *text, uint64_t *digest,
+                      struct sg_err *err)
+{
+    for (size_t i = 0; i < r->file_count; i++)
+        if (read_part(dir_fd, r->files[i], text, digest, err) < 0)
+            return -1;
+    return 0;
+}
+
 static int load(struct sg_recipe *r, int dir_fd, const char *suite, struct sg_err *err)
 {
     sg_auto_buf text;
@@ -106,7 +153,12 @@ static int load(struct sg_recipe *r, int dir_fd, const char *suite, struct sg_er
     uint64_t digest = SG_HASH_START;
     if (read_part(dir_fd, "recipe.toml", &text, &digest, err) < 0 ||
         parse(r, (struct sg_str) { (const char *)text.p, text.n }, err) < 0 ||
-        read_part(dir_fd, "template.toml", &text, &digest, err) < 0 ||
+        (r->from && stand_on(r, dir_fd, &text, &digest, err) < 0) ||
+        read_files(r, dir_fd, &text, &digest, err) < 0)
+        return -1;
+    if (!r->suite || !r->variant || r->package_count == 0)
+        return sg_fail(err, SG_INVALID, "recipe.toml: needs suite, variant and packages");
+    if (read_part(dir_fd, "template.toml", &text, &digest, err) < 0 ||
         sg_meta_parse(&r->defaults, (struct sg_str) { (const char *)text.p, text.n },
                       "template.toml", err) < 0 ||
         read_part(dir_fd, "setup.sh", &text, &digest, err) < 0)

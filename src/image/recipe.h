@@ -3,7 +3,10 @@
  *
  *   recipe.toml    suite, variant, packages, path rules
  *   template.toml  the defaults of the finished template
- *   setup.sh       run by mmdebstrap with the new root's path, after the packages */
+ *   setup.sh       run by mmdebstrap with the new root's path, after the packages
+ *
+ * and what else setup.sh puts there: `files`. A recipe may stand on another (`from`), whose
+ * packages and path rules then come first. */
 #pragma once
 
 #include "image/template.h"
@@ -12,13 +15,16 @@ enum { SG_RECIPE_MAX_ITEMS = 128 };
 
 struct sg_recipe {
     char *suite, *variant; /* owned, as are all strings here */
+    char *from;            /* the recipe that this one stands on; NULL: none */
     char *packages[SG_RECIPE_MAX_ITEMS];
     size_t package_count;
     char *exclude[SG_RECIPE_MAX_ITEMS]; /* dpkg path patterns */
     size_t exclude_count;
     char *include[SG_RECIPE_MAX_ITEMS]; /* exceptions from these */
     size_t include_count;
-    char digest[17];             /* over the three files and the suite */
+    char *files[SG_RECIPE_MAX_ITEMS]; /* below the recipe's directory */
+    size_t file_count;
+    char digest[17];             /* over all of these files and the suite */
     struct sg_template defaults; /* without a layer */
 };
 

@@ -326,6 +326,61 @@ static void the_recipe_of_base_is_readable_and_its_digest_follows_the_suite(void
     assert_fails(sg_recipe_load("/nonexistent", "x", NULL, &none, &err), err, SG_NOT_FOUND);
 }
 
+static void put_recipe(const char *name, const char *recipe)
+{
+    struct {
+        const char *file, *text;
+    } parts[] = { { "recipe.toml", recipe },
+                  { "template.toml", "user = \"u\"\n" },
+                  { "setup.sh", "#!/bin/sh\n" },
+                  { "extra", "one" } };
+    sg_auto_free char *dir = sg_printf("%s/%s", state_dir, name);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    for (size_t i = 0; i < SG_COUNT(parts); i++) {
+        sg_auto_free char *path = sg_printf("%s/%s", dir, parts[i].file);
+        write_file(AT_FDCWD, path, parts[i].text);
+    }
+}
+
+static void load_recipe(const char *name, struct sg_recipe *ret)
+{
+    struct sg_err err;
+    sg_auto_free char *dir = sg_printf("%s/%s", state_dir, name);
+    assert_ok(sg_recipe_load(dir, name, NULL, ret, &err), err);
+}
+
+static void a_recipe_stands_on_another_and_its_digest_follows_all_files(void **state)
+{
+    (void)state;
+    struct sg_err err;
+    put_recipe("low", "suite = \"s\"\nvariant = \"v\"\npackages = [ \"a\", \"b\" ]\n");
+    put_recipe("top", "from = \"low\"\npackages = [ \"c\" ]\nfiles = [ \"extra\" ]\n");
+    sg_auto_recipe r = { .defaults.lock_fd = -1 };
+    load_recipe("top", &r);
+    assert_string_equal(r.suite, "s");
+    assert_int_equal(r.package_count, 3);
+    assert_string_equal(r.packages[0], "a");
+    assert_string_equal(r.packages[2], "c");
+    static const char *const changed[] = { "low/recipe.toml", "low/setup.sh", "top/extra" };
+    char before[sizeof r.digest];
+    for (size_t i = 0; i < SG_COUNT(changed); i++) {
+        memcpy(before, r.digest, sizeof before);
+        sg_auto_free char *path = sg_printf("%s/%s", state_dir, changed[i]);
+        write_file(AT_FDCWD, path,
+                   i ? "#\n" : "suite = \"s\"\nvariant = \"v\"\npackages = [ \"e\" ]\n");
+        sg_recipe_done(&r);
+        load_recipe("top", &r);
+        assert_string_not_equal(r.digest, before);
+    }
+    put_recipe("third", "from = \"top\"\npackages = [ \"d\" ]\n");
+    put_recipe("lost", "from = \"../low\"\npackages = [ \"d\" ]\n");
+    sg_auto_free char *third = sg_printf("%s/third", state_dir);
+    sg_auto_free char *lost = sg_printf("%s/lost", state_dir);
+    struct sg_recipe none;
+    assert_fails(sg_recipe_load(third, "third", NULL, &none, &err), err, SG_INVALID);
+    assert_fails(sg_recipe_load(lost, "lost", NULL, &none, &err), err, SG_INVALID);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, before_each, after_each)
 
 int main(void)
@@ -345,6 +400,7 @@ int main(void)
         CASE(a_directory_is_a_template_with_its_own_users),
         CASE(a_hostile_passwd_changes_nothing_but_its_own_user),
         CASE(a_directory_whose_mount_points_are_links_is_refused),
+        CASE(a_recipe_stands_on_another_and_its_digest_follows_all_files),
         CASE(the_recipe_of_base_is_readable_and_its_digest_follows_the_suite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Finishes the root of `code-interpreter-v1`. mmdebstrap runs it with the path of the new root.
+set -eu
+root=$1
+here=$(dirname "$0")
+"$here/../base/setup.sh" "$root"
+
+# One program per language in kernels/, named after it; what they need lies beside.
+mkdir -p "$root/opt/sandglass/kernels" "$root/opt/sandglass/warm"
+cp -R "$here/kernels/python" "$root/opt/sandglass/python"
+install -m 0755 "$here/kernels/python.sh" "$root/opt/sandglass/kernels/python"
+chroot "$root" python3 -m compileall -q /opt/sandglass/python
+
+# IPython makes the directories of a profile where they are missing: here nobody may write.
+for part in db log pid security startup; do
+    mkdir -p "$root/opt/sandglass/ipython/profile_default/$part"
+done
+mkdir -p "$root/opt/sandglass/ipython/extensions" "$root/opt/sandglass/ipython/nbextensions"
+chmod -R go-w,a+rX "$root/opt/sandglass"
+chown -R 0:0 "$root/opt/sandglass"
