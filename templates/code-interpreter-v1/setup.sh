@@ -6,6 +6,11 @@ root=$1
 here=$(dirname "$0")
 "$here/../base/setup.sh" "$root"
 
+# Tests of the libraries, and data of their examples: files that no program reads. Not by path rules of
+# dpkg: the packages' own scripts compile what they think is there.
+find "$root/usr/lib/python3/dist-packages" -depth -type d -name tests -exec rm -rf {} +
+rm -rf "$root/usr/share/matplotlib/sample_data"
+
 # One program per language in kernels/, named after it; what they need lies beside.
 mkdir -p "$root/opt/sandglass/kernels" "$root/opt/sandglass/warm"
 cp -R "$here/kernels/python" "$root/opt/sandglass/python"
