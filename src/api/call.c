@@ -109,3 +109,23 @@ int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *e
     struct sg_str text = c->body.n ? c->body : sg_str_of("{}");
     return sg_json_parse(text, &c->arena, ret, err) < 0 ? sg_wrap(err, "body") : 0;
 }
+
+const char *sg_call_domain(struct sg_call *c)
+{
+    static const char api[] = "api.";
+    const char *own = c->server->options.domain, *host = sg_call_header(c, "Host");
+    if (!own || !host || strncasecmp(host, api, strlen(api)) != 0)
+        return own;
+    const char *name = host + strlen(api);
+    const size_t n = strcspn(name, ":");
+    const bool is_ours = n == strcspn(own, ":") && strncasecmp(name, own, n) == 0;
+    return is_ours ? name : own;
+}
+
+int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err)
+{
+    if (sg_server_charge(c->conn, org, err) == 0)
+        return 0;
+    sg_exchange_of(c)->closes = true;
+    return -1;
+}

@@ -80,6 +80,14 @@ int sg_call_json(struct sg_call *c, const struct sg_jval **ret, struct sg_err *e
 int sg_call_pairs(struct sg_call *c, const struct sg_jval *v, const char *what,
                   struct sg_pair **ret, size_t *ret_n, struct sg_err *err);
 
+/* NAME[:PORT] below which sandboxes have names: of the server's options, with the port by which a
+ * client that asked at api.NAME came; NULL: there is none. In the arena, or the server's. */
+const char *sg_call_domain(struct sg_call *c);
+
+/* Counts the call's connection as the organisation's, as a key does; SG_EXHAUSTED: it has its share
+ * already, and this connection ends with the reply. */
+int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err);
+
 /* Streaming bodies (routes with SG_ROUTE_STREAM), and messages of a WebSocket: nothing is delivered
  * while paused. The last piece comes always, perhaps empty. */
 void sg_call_pause_body(struct sg_call *c, bool is_paused);

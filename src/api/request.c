@@ -189,10 +189,8 @@ static int authenticate(struct sg_exchange *x, struct sg_err *err)
     }
     memcpy(who.request_id, c->who.request_id, sizeof who.request_id);
     c->who = who;
-    if (sg_server_charge(c->conn, who.org, err) < 0) {
-        x->closes = true;
+    if (sg_call_charge(c, who.org, err) < 0)
         return -1;
-    }
     if (who.key)
         sg_server_watch_key(c->server, who.key);
     int result = r->flags & SG_ROUTE_OPERATOR && !who.is_operator

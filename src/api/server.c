@@ -241,6 +241,7 @@ struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,
     s->router = router;
     s->tls = tls;
     s->options = (struct sg_server_options) {
+        .domain = o->domain,
         .head_ms = or_default(o->head_ms, DEFAULT_HEAD_MS),
         .body_ms = or_default(o->body_ms, DEFAULT_BODY_MS),
         .idle_ms = or_default(o->idle_ms, DEFAULT_IDLE_MS),

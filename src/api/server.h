@@ -9,7 +9,8 @@ struct sg_server;
 
 struct sg_server_options { /* 0: a default */
     const char *tls_cert,
-        *tls_key; /* PEM texts; NULL: plain only. First byte of a connection tells */
+        *tls_key;       /* PEM texts; NULL: plain only. First byte of a connection tells */
+    const char *domain; /* borrowed: NAME[:PORT] below which sandboxes have names; NULL: none */
     uint64_t head_ms, body_ms,
         idle_ms; /* patience for a request's head, a pause in its body, between requests */
     unsigned max_connections;

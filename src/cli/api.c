@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "cli/out.h"
+#include "cli/secure.h"
 #include "cli/supervise.h"
 #include "wire/url.h"
 #include "base/banned.h"
@@ -100,6 +101,8 @@ void sg_api_open(struct sg_api *a, const struct sg_cli *cli)
         sg_api_open_at(a, own, "");
     else
         sg_api_open_at(a, *c->url ? c->url : own, given ? given : stored ? stored : "");
+    a->http.secure = sg_secure_connect;
+    a->http.secure_arg = (void *)(uintptr_t)cli;
 }
 
 void sg_api_done(struct sg_api *a)

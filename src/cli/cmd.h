@@ -73,3 +73,4 @@ int sg_cmd_orgs_create(struct sg_cli *cli);
 int sg_cmd_orgs_rm(struct sg_cli *cli);
 int sg_cmd_audit_list(struct sg_cli *cli);
 int sg_cmd_audit_verify(struct sg_cli *cli);
+int sg_cmd_tls_init(struct sg_cli *cli);

@@ -55,6 +55,7 @@ static const struct {
     { "keys", "Keys that speak for an organisation" },
     { "orgs", "Organisations and their quotas" },
     { "audit", "The record of who did what" },
+    { "tls", "A certificate for the service" },
 };
 
 /* Returns the length of the group's word, or 0. */

@@ -16,12 +16,14 @@
 
 enum { CHUNK_BYTES = 64 << 10, MAX_REQUEST_HEAD = 64 << 10 };
 
-static const char unix_prefix[] = "unix:", http_prefix[] = "http://";
+static const char unix_prefix[] = "unix:", http_prefix[] = "http://", https_prefix[] = "https://";
 
 void sg_http_init(struct sg_http *h, const char *url, const char *key)
 {
     *h = (struct sg_http) { .fd = -1, .url = sg_strdup(url), .key = sg_strdup(key) };
-    const char *host = sg_starts_with(url, http_prefix) ? url + strlen(http_prefix) : "localhost";
+    const char *host = sg_starts_with(url, http_prefix)    ? url + strlen(http_prefix)
+                       : sg_starts_with(url, https_prefix) ? url + strlen(https_prefix)
+                                                           : "localhost";
     h->authority = sg_printf("%.*s", (int)strcspn(host, "/"), host);
     sg_buf_init(&h->in, SG_HTTP_MAX_REPLY_HEAD + CHUNK_BYTES);
 }
@@ -89,13 +91,14 @@ static int connect_it(struct sg_http *h, struct sg_err *err)
 {
     h->at = 0;
     sg_buf_clear(&h->in);
-    if (sg_starts_with(h->url, "https://"))
-        return sg_fail(err, SG_UNSUPPORTED,
-                       "%s: this program speaks no TLS; on the service's own machine, unset "
-                       "SANDGLASS_URL and it uses the socket",
-                       sg_quote(h->url).s);
-    h->fd = sg_starts_with(h->url, unix_prefix) ? connect_unix(h->url + strlen(unix_prefix), err)
-                                                : connect_tcp(h->authority, err);
+    if (sg_starts_with(h->url, unix_prefix))
+        h->fd = connect_unix(h->url + strlen(unix_prefix), err);
+    else if (!sg_starts_with(h->url, https_prefix))
+        h->fd = connect_tcp(h->authority, err);
+    else if (h->secure)
+        h->fd = h->secure(h->secure_arg, h->authority, err);
+    else
+        return sg_fail(err, SG_UNSUPPORTED, "%s: no TLS here", sg_quote(h->url).s);
     if (h->fd >= 0)
         return 0;
     if (err && (err->sys == ENOENT || err->sys == ECONNREFUSED))

@@ -37,6 +37,9 @@ struct sg_http {
      */
     int (*wait)(void *arg, int fd, struct sg_err *err);
     void *wait_arg;
+    /* How https is connected to; NULL: not at all. Returns a stream socket. */
+    int (*secure)(void *arg, const char *authority, struct sg_err *err);
+    void *secure_arg;
     /* of the reply in hand */
     struct sg_reply_head head;
     struct sg_chunked chunked;
@@ -44,7 +47,7 @@ struct sg_http {
     bool is_read; /* to its end */
 };
 
-/* `url`: "http://HOST[:PORT]" or "unix:PATH". Connects at the first request. */
+/* `url`: "http[s]://HOST[:PORT]" or "unix:PATH". Connects at the first request. */
 void sg_http_init(struct sg_http *h, const char *url, const char *key);
 void sg_http_done(struct sg_http *h);
 

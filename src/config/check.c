@@ -16,6 +16,7 @@ static const char name_bytes[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 enum { MAX_HOSTNAME = 64, MAX_USER = 64 }; /* both are the kernel's and shadow's own */
+enum { MAX_DOMAIN = 200 };                 /* "49983-ID." goes before it */
 enum { MAX_ID = 65535 };                   /* a cell has a range of so many */
 enum { MAX_POOL = 1000 };                  /* parked sandboxes of one template */
 
@@ -93,6 +94,21 @@ int sg_check_listen(const char *text, struct sg_err *err)
     return 0;
 }
 
+/* "", "example.org", "example.org:8443" */
+int sg_check_domain(const char *text, struct sg_err *err)
+{
+    static const char some[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+    const size_t n = strcspn(text, ":");
+    uint64_t port;
+    if (!*text)
+        return 0;
+    if (!n || n > MAX_DOMAIN || strspn(text, some) != n || text[0] == '-' || text[0] == '.' ||
+        (text[n] && sg_parse_u64(sg_str_of(text + n + 1), 1, 65535, &port, NULL) < 0))
+        return sg_fail(err, SG_INVALID, "%s is not a domain, as in sandglass.localhost:8443",
+                       sg_quote(text).s);
+    return 0;
+}
+
 int sg_check_pool(const char *text, struct sg_err *err)
 {
     const char *eq = strrchr(text, '=');
@@ -120,7 +136,7 @@ int sg_check_url(const char *text, struct sg_err *err)
             return 0;
     if (!*text) /* as if it were not set */
         return 0;
-    return sg_fail(err, SG_INVALID, "%s is not http://HOST:PORT or unix:PATH", sg_quote(text).s);
+    return sg_fail(err, SG_INVALID, "%s is not http[s]://HOST:PORT or unix:PATH", sg_quote(text).s);
 }
 
 int sg_check_copy(const char *text, struct sg_err *err)

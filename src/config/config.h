@@ -41,13 +41,15 @@ struct sg_config {
     bool json, read_only, quiet;
     /* The service. serve_run_dir is never "" after sg_config_load(). */
     char *serve_listen, *serve_run_dir, *serve_template, *serve_log_level;
-    char *serve_tls_cert, *serve_tls_key; /* "": no TLS */
+    char *serve_tls_cert, *serve_tls_key; /* "": those of `tls init`, where there are any */
+    char *serve_domain;                   /* NAME[:PORT]; "": the certificate's, or none */
     struct sg_strlist serve_pool;         /* "TEMPLATE=NUMBER"; of one template the last counts */
     uint64_t serve_max_sandboxes, serve_journal_bytes;
     uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */
     uint64_t serve_reconcile_ms;                          /* 0: never */
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
     char *url;                                            /* "": by serve_run_dir */
+    char *tls_ca; /* who signs the service's certificate; "": what `tls init` made, or anybody */
     /* Of single commands; flags only. */
     uint64_t idle_timeout_ms, retries; /* create */
     enum sg_expiry on_expiry;
@@ -61,6 +63,7 @@ struct sg_config {
     bool ids, detach, follow, all, keep;    /* ps; exec, serve; logs, events; rm; down */
     char *name;                             /* template import, keys create */
     bool force, names, sudo;                /* template build, import; list; import */
+    char *dir;                              /* tls init; "": STATE/tls */
     char *config_file;                      /* --config; "" when not given */
 };
 

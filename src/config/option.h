@@ -55,7 +55,8 @@ enum sg_option_type {
 #define SG_FOR_ORGS_RM         (UINT64_C(1) << 32)
 #define SG_FOR_AUDIT_LIST      (UINT64_C(1) << 33)
 #define SG_FOR_AUDIT_VERIFY    (UINT64_C(1) << 34)
-#define SG_FOR_ALL             ((UINT64_C(1) << 35) - 1)
+#define SG_FOR_TLS_INIT        (UINT64_C(1) << 35)
+#define SG_FOR_ALL             ((UINT64_C(1) << 36) - 1)
 #define SG_FOR_CELL            (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
 #define SG_FOR_TEMPLATE                                                                            \
     (SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT | SG_FOR_TEMPLATE_RM)

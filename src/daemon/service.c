@@ -7,7 +7,10 @@
 #include "daemon/service.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -19,6 +22,7 @@
 #include "api/server.h"
 #include "base/auto.h"
 #include "base/log.h"
+#include "link/tls.h"
 #include "loop/loop.h"
 #include "manager/manager.h"
 #include "meter/audit.h"
@@ -28,10 +32,11 @@
 enum {
     HEAD_MS = 15000, /* slow clients: the head of a request, a pause in its body, between two */
     BODY_MS = 60000,
-    IDLE_MS = 120000,
+    IDLE_MS = 650000, /* clients of the E2B API keep theirs for so long, and send then */
     DRAIN_MS = 3000,
     MIN_CONNECTIONS = 64,
     MAX_CONNECTIONS = 16384,
+    HTTPS_PORT = 443,
 };
 
 struct service {
@@ -44,6 +49,7 @@ struct service {
     struct sg_io launcher; /* a duplicate: only its end is of interest */
     int journal_fd, tcp_fd, unix_fd;
     struct sg_manager_options manager_options;
+    char *domain; /* owned; NULL: none */
     bool is_draining;
     struct sg_err failure; /* kind SG_OK: none */
 };
@@ -114,13 +120,43 @@ static unsigned max_connections(void)
                                      : (unsigned)share;
 }
 
+/* Of the listener; 0: there is none. */
+static unsigned listen_port(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } a = { 0 };
+    socklen_t n = sizeof a;
+    if (fd < 0 || getsockname(fd, &a.any, &n) < 0)
+        return 0;
+    return ntohs(a.any.sa_family == AF_INET6 ? a.six.sin6_port : a.four.sin_port);
+}
+
+/* Below which name sandboxes are reached: what the settings say, or the wildcard of the
+ * certificate. Whoever names no port means the one we listen on. Returns owned, or NULL. */
+static char *find_domain(const struct service *s)
+{
+    const struct sg_settings *set = s->o->settings;
+    sg_auto_free char *name = *set->domain    ? sg_strdup(set->domain)
+                              : set->tls_cert ? sg_tls_wildcard(set->tls_cert)
+                                              : NULL;
+    const unsigned port = listen_port(s->tcp_fd);
+    if (!name || strchr(name, ':') || !port || port == HTTPS_PORT)
+        return sg_take_ptr(&name);
+    return sg_printf("%s:%u", name, port);
+}
+
 static int make_server(struct service *s, struct sg_err *err)
 {
+    s->domain = find_domain(s);
     static const struct sg_route_table *const doors[] = { &sg_base_routes, &sg_rest_routes,
                                                           &sg_e2b_routes };
     const struct sg_server_options options = {
         .tls_cert = s->o->settings->tls_cert,
         .tls_key = s->o->settings->tls_key,
+        .domain = s->domain,
         .head_ms = HEAD_MS,
         .body_ms = BODY_MS,
         .idle_ms = IDLE_MS,
@@ -228,6 +264,7 @@ static void end(struct service *s)
     sg_close_p(&s->journal_fd);
     sg_close_p(&s->tcp_fd);
     sg_close_p(&s->unix_fd);
+    free(s->domain);
 }
 
 int sg_service_run(const struct sg_service_options *o, struct sg_err *err)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,13 +32,27 @@ static int read_pem(const char *path, char **ret, struct sg_err *err)
     return 0;
 }
 
+/* What the settings name, else what `sandglass tls init` made. */
+static int read_tls(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
+{
+    sg_auto_free char *cert = sg_printf("%s/tls/cert.pem", c->state_dir);
+    sg_auto_free char *key = sg_printf("%s/tls/key.pem", c->state_dir);
+    const bool is_named = *c->serve_tls_cert;
+    if (!is_named != !*c->serve_tls_key)
+        return sg_fail(err, SG_INVALID, "serve.tls_cert and serve.tls_key belong together");
+    if (!is_named && access(cert, F_OK) < 0)
+        return 0;
+    if (read_pem(is_named ? c->serve_tls_cert : cert, &s->tls_cert, err) < 0 ||
+        read_pem(is_named ? c->serve_tls_key : key, &s->tls_key, err) < 0)
+        return sg_wrap(err, "read the certificate");
+    return 0;
+}
+
 static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
 {
-    if (!*c->serve_tls_cert != !*c->serve_tls_key)
-        return sg_fail(err, SG_INVALID, "serve.tls_cert and serve.tls_key belong together");
-    if (read_pem(c->serve_tls_cert, &s->tls_cert, err) < 0 ||
-        read_pem(c->serve_tls_key, &s->tls_key, err) < 0)
-        return sg_wrap(err, "read the certificate");
+    if (read_tls(c, s, err) < 0)
+        return -1;
+    s->domain = sg_strdup(c->serve_domain);
     s->state_dir = sg_printf("%s/daemon", c->state_dir);
     s->template = sg_strdup(c->serve_template);
     s->log_level = sg_strdup(c->serve_log_level);
@@ -80,5 +95,6 @@ void sg_settings_done(struct sg_settings *s)
     free(s->template);
     free(s->log_level);
     free(s->tls_cert);
+    free(s->domain);
     free(s->tls_key);
 }

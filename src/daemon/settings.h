@@ -10,6 +10,7 @@ struct sg_settings { /* all texts owned */
     char *state_dir; /* of the daemon: STATE/daemon */
     char *template, *log_level;
     char *tls_cert, *tls_key;                        /* PEM texts, or NULL */
+    char *domain;                                    /* NAME[:PORT], or "" */
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes; /* of a sandbox that asks for nothing */
     uint64_t max_mem_bytes, max_cpu_milli;           /* of one sandbox; 0: any */
     uint64_t timeout_ms, max_sandboxes, journal_bytes, reconcile_ms;

@@ -4,8 +4,10 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/banned.h"
 
 static SSL_CTX *ctx_of(struct sg_tls *t)
@@ -97,6 +99,32 @@ struct sg_tls *sg_tls_new(const char *cert_pem, const char *key_pem, struct sg_e
 void sg_tls_free(struct sg_tls *t)
 {
     SSL_CTX_free(ctx_of(t));
+}
+
+/* Of one name; NULL: it is no wildcard, or cannot be a text. */
+static char *behind_star(const GENERAL_NAME *name)
+{
+    const ASN1_IA5STRING *dns = name->type == GEN_DNS ? name->d.dNSName : NULL;
+    const char *p = dns ? (const char *)ASN1_STRING_get0_data(dns) : "";
+    const size_t n = dns ? (size_t)ASN1_STRING_length(dns) : 0;
+    return n > 2 && memcmp(p, "*.", 2) == 0 && !memchr(p, 0, n)
+               ? sg_printf("%.*s", (int)n - 2, p + 2)
+               : NULL;
+}
+
+char *sg_tls_wildcard(const char *cert_pem)
+{
+    BIO *bio = BIO_new_mem_buf(cert_pem, -1);
+    X509 *cert = bio ? PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL) : NULL;
+    GENERAL_NAMES *names = cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
+    char *found = NULL;
+    for (int i = 0; names && !found && i < sk_GENERAL_NAME_num(names); i++)
+        found = behind_star(sk_GENERAL_NAME_value(names, i));
+    GENERAL_NAMES_free(names);
+    X509_free(cert);
+    BIO_free(bio);
+    ERR_clear_error();
+    return found;
 }
 
 struct sg_session *sg_session_new(struct sg_tls *t, int fd, struct sg_err *err)

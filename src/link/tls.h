@@ -15,6 +15,8 @@ struct sg_session; /* SSL */
 /* PEM texts; the certificate may be followed by its chain. SG_INVALID names what is wrong. */
 struct sg_tls *sg_tls_new(const char *cert_pem, const char *key_pem, struct sg_err *err);
 void sg_tls_free(struct sg_tls *t);
+/* The name behind the first "*." that the certificate is for, owned; NULL: it has none. */
+char *sg_tls_wildcard(const char *cert_pem);
 
 /* What a session's call came to. */
 enum sg_tls_got {

@@ -20,6 +20,7 @@ PAGES = {
     "sandglass-template.1": [name for name in COMMANDS if name.startswith("template ")],
     "sandglass-doctor.1": [name for name in COMMANDS if name == "doctor"],
     "sandglass-serve.1": ["serve", "up", "down", "env"],
+    "sandglass-tls.1": ["tls init"],
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
                            "events"],
     "sandglass-keys.1": [name for name in COMMANDS if name.startswith(("keys ", "orgs ", "audit "))],

@@ -370,9 +370,18 @@ def test_the_execs_of_one_tenant_leave_descriptors_to_others(small):
     assert len(runs) == 10 and box.sh("echo well")["stdout"] == "well\n"
 
 
-def test_the_connections_of_one_tenant_leave_some_to_others(small):
+def sandbox_head(caller):
+    """A request to a sandbox of the caller's, without any key: its id and token name it."""
+    made = caller.call("POST", "/v2/sandboxes", {"templateID": "host"}, headers={"X-API-Key": caller.key}, expect=201)
+    return (f"GET /metrics HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: {made['sandboxID']}\r\nE2b-Sandbox-Port: 49983\r\n"
+            f"X-Access-Token: {made['envdAccessToken']}\r\n\r\n")
+
+
+@pytest.mark.parametrize("plane", ["by key", "to a sandbox"])
+def test_the_connections_of_one_tenant_leave_some_to_others(small, plane):
     greedy, other = small.tenant("greedy")[1], small.tenant("other")[1]
-    head = f"GET /v1/whoami HTTP/1.1\r\nHost: x\r\nX-API-Key: {greedy.key}\r\n\r\n".encode()
+    head = f"GET /v1/whoami HTTP/1.1\r\nHost: x\r\nX-API-Key: {greedy.key}\r\n\r\n"
+    head = (head if plane == "by key" else sandbox_head(greedy)).encode()
     with contextlib.ExitStack() as stack:
         for opened in range(512):
             sock = stack.enter_context(web.dial(small.tcp))

@@ -190,6 +190,9 @@ const shared = {
     assert.deepEqual([info.sandboxId.split('-')[0], info.templateId], [box.sandboxId.split('-')[0], template])
     assert.equal(info.metadata.purpose, 'tests of js')
   },
+  async 'its ports have names below the domain'(box) {
+    assert.match(box.getHost(8000), /^8000-[a-z0-9]+\.sandglass\.localhost:\d+$/)
+  },
   async 'it is listed by its metadata'(box) {
     const list = await Sandbox.list({ query: { metadata: { purpose: 'tests of js' } } })
     const rows = Array.isArray(list) ? list : await list.nextItems()

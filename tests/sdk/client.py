@@ -7,6 +7,7 @@ Each check is a function whose name says what must hold. It gets a sandbox of it
 template; most share one.
 """
 import os
+import re
 import sys
 import threading
 import time
@@ -391,6 +392,11 @@ def it_tells_about_itself(box):
     assert info.sandbox_id == box.sandbox_id and info.template_id == TEMPLATE
     assert info.state == SandboxState.RUNNING and info.metadata["purpose"] == "tests of the client"
     assert info.end_at > info.started_at and box.is_running()
+
+
+@check
+def its_ports_have_names_below_the_domain(box):
+    assert re.fullmatch(r"8000-[a-z0-9]+\.sandglass\.localhost:\d+", box.get_host(8000)), box.get_host(8000)
 
 
 @check

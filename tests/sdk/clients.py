@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 INSTALLED = ROOT / "build-check" / "sdk"
 TABLE = ROOT / "docs" / "compatibility.md"
-DOMAIN = "sandglass.test"
+DOMAIN = "sandglass.localhost"
 INSTALL_SECONDS, RUN_SECONDS = 300, 110
 
 HEAD = """# Compatibility with E2B clients
@@ -105,25 +105,26 @@ def first(kind, mode):
     return next(c for c in listed() if (c.kind, c.mode) == (kind, mode))
 
 
-def certificate(folder):
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    call(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-          "-subj", "/CN=sandglass", "-addext", f"subjectAltName=DNS:{DOMAIN},DNS:*.{DOMAIN}", "-keyout", key, "-out", cert])
-    return cert, key
+def authority(service):
+    """Makes the service's certificate, before its start; the variables that clients are told to set."""
+    done = service.runner.sandglass("tls", "init", "--domain", DOMAIN, "--json", env={"SANDGLASS_CONFIG": str(service.config)})
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)["environment"]
 
 
-def environment(client, service, key, cert):
+def environment(client, service, key, trust):
     env = {name: value for name, value in os.environ.items() if not name.startswith(("E2B_", "PYTHON", "NODE_"))}
     env["E2B_API_KEY"] = key
     if client.mode == "domain":
-        env.update(E2B_DOMAIN=f"{DOMAIN}:{service.port}", NODE_EXTRA_CA_CERTS=str(cert), NODE_OPTIONS=f"-r {HERE / 'names.cjs'}")
+        env.update(trust, E2B_DOMAIN=f"{DOMAIN}:{service.port}", NODE_OPTIONS=f"-r {HERE / 'names.cjs'}",
+                   PYTHONPATH=str(HERE / "names"))
     else:
         url = f"http://127.0.0.1:{service.port}"
         env.update(E2B_API_URL=url, E2B_SANDBOX_URL=url)
     return env
 
 
-def run(client, service, key, cert, template):
+def run(client, service, key, trust, template):
     """{check: "ok" | "not ok" | "skip"}, and all that was printed."""
     if client.is_python:
         script = {"python": "client.py", "python-async": "client_async.py"}[client.kind]
@@ -132,7 +133,7 @@ def run(client, service, key, cert, template):
         argv = ["/usr/bin/python3", HERE / "client_cli.py", client.folder, template]
     else:
         argv = ["node", HERE / "client.mjs", client.folder, template]
-    done = subprocess.run(argv, env=environment(client, service, key, cert), timeout=RUN_SECONDS, cwd="/",
+    done = subprocess.run(argv, env=environment(client, service, key, trust), timeout=RUN_SECONDS, cwd="/",
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     rows = re.findall(r"^(ok|not ok|skip) ([^:\n]+)", done.stdout, re.M)
     return {name.replace("_", " "): outcome for outcome, name in rows}, done.stdout, done.returncode

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pathlib
 import subprocess
-import tempfile
 
 import base_template
 import clients
@@ -17,22 +16,13 @@ RESULTS = {}
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
-@pytest.fixture(scope="module")
-def place():
-    with tempfile.TemporaryDirectory() as folder:
-        yield pathlib.Path(folder)
-
-
-@pytest.fixture(scope="module")
-def cert(place):
-    return clients.certificate(place)
-
-
-def serve(pool, **settings):
+def serve(pool, has_tls):
     """A service whose clients get the template that they name by themselves."""
     with contextlib.ExitStack() as stack:
         try:
-            service = stack.enter_context(Service(pool=pool, settings=settings, template="base"))
+            service = Service(pool=pool, template="base")
+            service.trust = clients.authority(service) if has_tls else {}
+            stack.enter_context(service)
         except base_template.Unavailable as why:
             pytest.skip(f"no template 'base': {why}")
         service.wait_parked()
@@ -40,23 +30,23 @@ def serve(pool, **settings):
 
 
 @pytest.fixture(scope="module")
-def service(cert):
-    yield from serve(4, tls_cert=str(cert[0]), tls_key=str(cert[1]))
+def service():
+    yield from serve(4, True)
 
 
 @pytest.fixture(scope="module")
 def plain_service():
-    yield from serve(1)
+    yield from serve(1, False)
 
 
 @pytest.mark.parametrize("client", clients.listed(), ids=str)
-def test_client(client, service, cert):
+def test_client(client, service):
     try:
         clients.install(client)
     except clients.Unavailable as why:
         pytest.skip(f"cannot be installed: {why}")
     org, caller = service.tenant(str(client))
-    found, said, status = clients.run(client, service, service.key(org=org), cert[0], "base")
+    found, said, status = clients.run(client, service, service.key(org=org), service.trust, "base")
     RESULTS[client] = found
     assert status == 0 and found and "not ok" not in found.values(), said
     left = caller.get("/v1/sandboxes", expect=200)["sandboxes"]

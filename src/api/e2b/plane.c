@@ -165,6 +165,8 @@ static int enter(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     const struct sg_e2b_visit *v = sg_e2b_visit(c);
     c->who.org = s->org;
     c->who.scopes = TOKEN_SCOPES;
+    if (sg_call_charge(c, s->org, err) < 0)
+        return -1;
     return v->port == SG_E2B_ENVD_PORT ? sg_envd_enter(c, s, err) : sg_e2b_proxy(c, s, err);
 }
 
@@ -191,13 +193,23 @@ static void resumed(void *arg, struct sg_sandbox *s, const struct sg_err *err)
         sg_reply_error(c, &own);
 }
 
-/* Traffic wakes a paused sandbox whose creator said so. */
+static void paused(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    struct sg_err own;
+    const struct sg_who who = { .org = s ? s->org : NULL, .scopes = TOKEN_SCOPES };
+    if (err || sg_manager_resume(s, &who, resumed, c, &own) < 0)
+        sg_e2b_unreachable(c, sg_e2b_visit(c)->sandbox, 0);
+}
+
+/* Traffic wakes a paused sandbox whose creator said so, also one that is just being paused. */
 static int wake(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
 {
     const struct sg_who who = { .org = s->org, .scopes = TOKEN_SCOPES };
     if (c->route->flags & SG_ROUTE_STREAM)
         sg_call_pause_body(c, true); /* its handler goes on with it */
-    return sg_manager_resume(s, &who, resumed, c, err);
+    return s->state == SBX_PAUSING ? sg_manager_pause(s, &who, paused, c, err)
+                                   : sg_manager_resume(s, &who, resumed, c, err);
 }
 
 static int visit(struct sg_call *c, struct sg_err *err)
@@ -214,7 +226,7 @@ static int visit(struct sg_call *c, struct sg_err *err)
         return 0;
     const bool may_wake =
         v->record.resumes && (v->port != SG_E2B_ENVD_PORT || v->is_signed || !v->record.token[0]);
-    if ((s->state == SBX_PAUSED || s->state == SBX_RESUMING) && may_wake)
+    if (may_wake && (s->state == SBX_PAUSING || s->state == SBX_PAUSED || s->state == SBX_RESUMING))
         return wake(c, s, err);
     if (s->state != SBX_RUNNING) {
         sg_e2b_unreachable(c, v->sandbox, 0);

@@ -41,14 +41,22 @@ static void put_identity(struct sg_json *j, const struct sg_sandbox *s)
     sg_e2b_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
 }
 
+static void put_domain(struct sg_json *j, struct sg_call *c)
+{
+    const char *domain = sg_call_domain(c);
+    sg_json_key(j, "domain");
+    if (domain)
+        sg_json_str(j, domain);
+    else
+        sg_json_null(j);
+}
+
 static void put_tokens(struct sg_json *j, const struct sg_e2b_record *r)
 {
     if (r->token[0])
         sg_e2b_put_str(j, "envdAccessToken", r->token);
     if (r->traffic[0])
         sg_e2b_put_str(j, "trafficAccessToken", r->traffic);
-    sg_json_key(j, "domain");
-    sg_json_null(j);
 }
 
 void sg_e2b_reply_sandbox(struct sg_call *c, int status, const struct sg_sandbox *s)
@@ -62,6 +70,7 @@ void sg_e2b_reply_sandbox(struct sg_call *c, int status, const struct sg_sandbox
     sg_json_open(&j, '{');
     put_identity(&j, s);
     put_tokens(&j, &r);
+    put_domain(&j, c);
     sg_json_close(&j, '}');
     sg_reply_json(c, status, &out);
 }
@@ -352,6 +361,7 @@ int sg_e2b_info(struct sg_call *c, struct sg_err *err)
     sg_json_open(&j, '{');
     sg_e2b_put_listed(&j, s, sg_e2b_now_ms());
     put_tokens(&j, &r);
+    put_domain(&j, c);
     if (r.has_internet_flag)
         sg_e2b_put_bool(&j, "allowInternetAccess", !r.denies_internet);
     if (r.network) {
