@@ -15,7 +15,9 @@ rm -rf "$root/usr/share/matplotlib/sample_data"
 mkdir -p "$root/opt/sandglass/kernels" "$root/opt/sandglass/warm"
 cp -R "$here/kernels/python" "$root/opt/sandglass/python"
 install -m 0755 "$here/kernels/python.sh" "$root/opt/sandglass/kernels/python"
-chroot "$root" python3 -m compileall -q /opt/sandglass/python
+cp -R "$here/parse" "$root/opt/sandglass/parse"
+install -m 0755 "$here/parse/parse.py" "$root/opt/sandglass/parse/parse"
+chroot "$root" python3 -m compileall -q /opt/sandglass/python /opt/sandglass/parse
 
 # IPython makes the directories of a profile where they are missing: here nobody may write.
 for part in db log pid security startup; do
