@@ -259,7 +259,7 @@ static int range_init(struct range *r, const struct sg_probe_env *env, struct sg
     struct sg_err err;
     if (claim(env, &r->ids, ret) < 0)
         return -1;
-    const struct sg_idmap map = { 0, r->ids.first, SG_CELL_IDS, 0 };
+    const struct sg_idmap map = { 0, r->ids.first, SG_CELL_IDS, 0, false };
     if (sg_userns_init(&r->ns, &map, &err) == 0)
         return 0;
     found_err(ret, &err);

@@ -119,6 +119,18 @@ int sg_check_pool(const char *text, struct sg_err *err)
     return 0;
 }
 
+int sg_check_storage(const char *text, struct sg_err *err)
+{
+    static const char *const words[] = { "auto", "image", "tmpfs" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(text, words[i]) == 0)
+            return 0;
+    if (text[0] == '/')
+        return 0;
+    return sg_fail(err, SG_INVALID, "%s is not one of auto, image, tmpfs, or a directory",
+                   sg_quote(text).s);
+}
+
 int sg_check_level(const char *text, struct sg_err *err)
 {
     static const char *const levels[] = { "debug", "info", "warn", "error" };

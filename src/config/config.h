@@ -43,6 +43,8 @@ struct sg_config {
     char *serve_listen, *serve_run_dir, *serve_template, *serve_log_level;
     char *serve_tls_cert, *serve_tls_key; /* "": those of `tls init`, where there are any */
     char *serve_domain;                   /* NAME[:PORT]; "": the certificate's, or none */
+    char *serve_storage;                  /* "auto", "image", "tmpfs", or a directory */
+    uint64_t serve_storage_bytes;         /* of the image */
     struct sg_strlist serve_pool;         /* "TEMPLATE=NUMBER"; of one template the last counts */
     uint64_t serve_max_sandboxes, serve_journal_bytes;
     uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */

@@ -79,6 +79,10 @@ enum sg_msg_type {
     SG_MSG_L_LIST,
     SG_MSG_L_POOL,
     SG_MSG_L_TEMPLATES,
+    SG_MSG_L_SNAPSHOT,
+    SG_MSG_L_FORGET,
+    SG_MSG_L_SNAPSHOTS,
+    SG_MSG_L_STORAGE,
     /* launcher to daemon: same id as the question */
     SG_MSG_L_WELCOME,
     SG_MSG_L_CELL,
@@ -86,6 +90,8 @@ enum sg_msg_type {
     SG_MSG_L_FAILED,
     SG_MSG_L_STATED,
     SG_MSG_L_LISTED,
+    SG_MSG_L_SNAPPED,
+    SG_MSG_L_STORED,
     /* launcher to daemon, unasked */
     SG_MSG_L_ENDED,
     SG_MSG_TYPE_COUNT,
@@ -147,8 +153,15 @@ enum { /* WRITE; without the first two a new file takes the place of the path */
 };
 enum { SG_WRITE_SEAL = 1 }; /* WRITE: the last byte in the pipe, which says that all came */
 enum { SG_FIND_TEXT = 1 };  /* FIND: `text` is looked for in files */
-enum { SG_L_PARKED = 1, SG_L_ROOTLESS = 2, SG_L_FREEZER = 4 }; /* L_CELL and L_WELCOME flags */
-enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED };      /* L_ENDED cause */
+enum {                      /* L_CELL and L_WELCOME flags */
+       SG_L_PARKED = 1,
+       SG_L_ROOTLESS = 2,
+       SG_L_FREEZER = 4,
+       SG_L_POOL = 8, /* there is a storage pool; of a cell: its writable layer is there */
+};
+enum { SG_L_STAY_FROZEN = 1 };                            /* L_SNAPSHOT flags */
+enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 };            /* L_STORED flags */
+enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED }; /* L_ENDED cause */
 /* CHANGED what */
 enum {
     SG_CHANGED_CREATE = 1,
@@ -301,6 +314,21 @@ struct sg_msg_l_listed { /* LIST: ids; POOL: "template parked wanted"; TEMPLATES
     uint64_t next;
     struct sg_texts names;
 };
+struct sg_msg_l_snapshot {
+    struct sg_text sandbox, snapshot;
+    uint32_t flags;
+};
+struct sg_msg_l_forget {
+    struct sg_text snapshot;
+};
+struct sg_msg_l_snapped {
+    uint64_t bytes, frozen_ns; /* bytes: that it holds; frozen_ns 0: it was frozen before */
+};
+struct sg_msg_l_stored {
+    uint32_t flags;
+    uint64_t total_bytes, free_bytes, errands; /* errands: not done yet */
+    struct sg_text source, why;                /* "image", "directory", "tmpfs"; why not */
+};
 struct sg_msg_l_ended {
     struct sg_text sandbox;
     uint32_t cause;
@@ -351,6 +379,10 @@ struct sg_msg {
         struct sg_msg_l_cell l_cell;
         struct sg_msg_l_stated l_stated;
         struct sg_msg_l_listed l_listed;
+        struct sg_msg_l_snapshot l_snapshot;
+        struct sg_msg_l_forget l_forget;
+        struct sg_msg_l_snapped l_snapped;
+        struct sg_msg_l_stored l_stored;
         struct sg_msg_l_ended l_ended;
     };
 };

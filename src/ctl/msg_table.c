@@ -123,9 +123,9 @@ static const struct sg_field l_create[] = {
 static const struct sg_field l_name[] = { TEXT(l_name, sandbox, SG_CTL_MAX_TAG) };
 static const struct sg_field l_list[] = { U64(l_list, cursor) };
 static const struct sg_field l_welcome[] = { U32(l_welcome, version, ANY),
-                                             U32(l_welcome, flags, 7) };
+                                             U32(l_welcome, flags, 15) };
 static const struct sg_field l_cell[] = {
-    U32(l_cell, flags, 7),
+    U32(l_cell, flags, 15),
     U32(l_cell, missing, 255),
     U32(l_cell, pid, PIDS_MAX),
     U64(l_cell, disk_bytes),
@@ -142,6 +142,15 @@ static const struct sg_field l_stated[] = {
     U64(l_stated, oom_kills), U64(l_stated, disk_bytes),     U64(l_stated, disk_used_bytes),
 };
 static const struct sg_field l_listed[] = { U64(l_listed, next), TEXTS(l_listed, names) };
+static const struct sg_field l_snapshot[] = { TEXT(l_snapshot, sandbox, SG_CTL_MAX_TAG),
+                                              TEXT(l_snapshot, snapshot, SG_CTL_MAX_TAG),
+                                              U32(l_snapshot, flags, SG_L_STAY_FROZEN) };
+static const struct sg_field l_forget[] = { TEXT(l_forget, snapshot, SG_CTL_MAX_TAG) };
+static const struct sg_field l_snapped[] = { U64(l_snapped, bytes), U64(l_snapped, frozen_ns) };
+static const struct sg_field l_stored[] = {
+    U32(l_stored, flags, 3), U64(l_stored, total_bytes),        U64(l_stored, free_bytes),
+    U64(l_stored, errands),  TEXT(l_stored, source, LABEL_MAX), TEXT(l_stored, why, LABEL_MAX),
+};
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills) };
@@ -199,11 +208,17 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_LIST] = ROW("l_list", SG_ROLE_ASK, 0, l_list),
     [SG_MSG_L_POOL] = BARE("l_pool", SG_ROLE_ASK),
     [SG_MSG_L_TEMPLATES] = BARE("l_templates", SG_ROLE_ASK),
+    [SG_MSG_L_SNAPSHOT] = ROW("l_snapshot", SG_ROLE_ASK, 0, l_snapshot),
+    [SG_MSG_L_FORGET] = ROW("l_forget", SG_ROLE_ASK, 0, l_forget),
+    [SG_MSG_L_SNAPSHOTS] = ROW("l_snapshots", SG_ROLE_ASK, 0, l_list),
+    [SG_MSG_L_STORAGE] = BARE("l_storage", SG_ROLE_ASK),
     [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
     [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),
     [SG_MSG_L_DONE] = BARE("l_done", SG_ROLE_ANSWER),
     [SG_MSG_L_FAILED] = ROW("l_failed", SG_ROLE_ANSWER, 0, error),
     [SG_MSG_L_STATED] = ROW("l_stated", SG_ROLE_ANSWER, 0, l_stated),
     [SG_MSG_L_LISTED] = ROW("l_listed", SG_ROLE_ANSWER, 0, l_listed),
+    [SG_MSG_L_SNAPPED] = ROW("l_snapped", SG_ROLE_ANSWER, 0, l_snapped),
+    [SG_MSG_L_STORED] = ROW("l_stored", SG_ROLE_ANSWER, 0, l_stored),
     [SG_MSG_L_ENDED] = ROW("l_ended", SG_ROLE_NEWS, 0, l_ended),
 };

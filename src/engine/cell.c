@@ -47,6 +47,7 @@ struct sg_cell {
     struct sock_fprog filter;
     char *stack;
     struct sg_userns userns;
+    struct sg_userns disk_userns; /* shifts the ids of the disk, where there is one */
     int init_fd, pidfd, ctl_fd, far_fd, listen_fd;
     pid_t pid;
     bool has_cgroups, has_sweeper, makes_net, is_swap_counted, is_kept, is_rootless;
@@ -227,6 +228,8 @@ uint64_t sg_limits_disk_bytes(const struct sg_limits *l)
     uint64_t most = l->mem_bytes - l->mem_bytes / MIN_DISK_OF_MEMORY;
     if (sg_switch_is_on(SG_SWITCH_NO_DISK_LIMIT))
         return 1ULL << 40;
+    if (l->is_pooled)
+        return l->disk_bytes;
     return l->disk_bytes < most ? l->disk_bytes : most;
 }
 
@@ -276,7 +279,8 @@ static int start(struct sg_cell *c, bool is_rootless, unsigned flags, struct sg_
 static struct sg_cell *new_cell(bool is_rootless)
 {
     struct sg_cell *c = sg_new(struct sg_cell);
-    c->ids.lock_fd = c->userns.fd = c->init_fd = c->pidfd = c->ctl_fd = c->far_fd = -1;
+    c->ids.lock_fd = c->userns.fd = c->disk_userns.fd = c->init_fd = c->pidfd = c->ctl_fd =
+        c->far_fd = -1;
     c->space_fd = c->sweeper.keep_fd = c->plan.proc_fd = c->self_fd = -1;
     c->plan.covers_fd = -1;
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
@@ -336,13 +340,17 @@ static int pass_descriptors(struct sg_cell *c, int listen_fd, struct sg_err *err
 static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *err)
 {
     lift_switched_limits(&spec->limits);
-    const struct sg_idmap map = spec->is_rootless
-                                    ? (struct sg_idmap) { spec->owner_id, 0, 1, spec->owner_id }
-                                    : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS, 0 };
+    const struct sg_idmap map =
+        spec->is_rootless ? (struct sg_idmap) { spec->owner_id, 0, 1, spec->owner_id, false }
+                          : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS, 0, false };
     c->limits = spec->limits;
     spec->limits.disk_bytes = sg_limits_disk_bytes(&spec->limits);
+    /* An overlay makes files of its own as the host's root, who must be somebody there. */
+    struct sg_idmap disk_map = map;
+    disk_map.has_host_root = true;
     if (sg_userns_init(&c->userns, &map, err) < 0 ||
-        sg_root_build(&c->root, spec, &c->ids, c->userns.fd, &c->plan, err) < 0)
+        (spec->limits.is_pooled && sg_userns_init(&c->disk_userns, &disk_map, err) < 0) ||
+        sg_root_build(&c->root, spec, &c->ids, c->userns.fd, c->disk_userns.fd, &c->plan, err) < 0)
         return -1;
     sg_plan_publish(&c->plan); /* the child is busy with its root while we go on */
     if ((!c->has_cgroups && make_cgroups(c, err) < 0) ||
@@ -377,6 +385,7 @@ static void drop_setup(struct sg_cell *c)
 {
     sg_root_done(&c->root);
     sg_userns_done(&c->userns);
+    sg_userns_done(&c->disk_userns);
     sg_drop_fd(&c->init_fd);
     sg_drop_fd(&c->far_fd);
     sg_drop_fd(&c->plan.proc_fd);

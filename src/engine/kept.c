@@ -153,7 +153,7 @@ static int change(const struct sg_kept *k, const struct sg_limits *was, const st
                   struct sg_err *err)
 {
     const uint64_t disk = sg_limits_disk_bytes(l);
-    if (disk != sg_limits_disk_bytes(was) && resize_disk(k, disk, err) < 0)
+    if (!l->is_pooled && disk != sg_limits_disk_bytes(was) && resize_disk(k, disk, err) < 0)
         return sg_wrap(err, "change the disk limit");
     return sg_cgroup_relimit(&k->cgroup, was, l, err);
 }
@@ -162,6 +162,7 @@ int sg_kept_set_limits(struct sg_kept *k, const struct sg_limits *l, struct sg_e
 {
     struct sg_limits wanted = *l;
     wanted.open_files = k->limits.open_files;
+    wanted.is_pooled = k->limits.is_pooled;
     if (change(k, &k->limits, &wanted, err) < 0) {
         (void)change(k, &wanted, &k->limits, NULL); /* some may be set by now */
         return -1;

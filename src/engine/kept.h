@@ -60,7 +60,7 @@ int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_k
                   struct sg_err *err);
 
 /* All that differs from what is set, or nothing: SG_CONFLICT where more is in use. open_files stays
- * as it was made. */
+ * as it was made. The disk of one that is_pooled is limited by whoever has the pool. */
 int sg_kept_set_limits(struct sg_kept *k, const struct sg_limits *l, struct sg_err *err);
 
 /* Asked for; done when sg_kept_is_frozen() says so. SG_UNSUPPORTED without a freezer. */
@@ -71,7 +71,8 @@ int sg_kept_thaw(struct sg_kept *k, struct sg_err *err);
 struct sg_kept_report {
     struct sg_usage usage;
     struct sg_use_now now;
-    uint64_t disk_bytes, disk_used_bytes; /* SG_UNKNOWN: rootless, of an earlier launcher's */
+    uint64_t disk_bytes, disk_used_bytes; /* SG_UNKNOWN: rootless, of an earlier launcher's; of one
+                                             that is_pooled: the whole pool's */
 };
 int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err);
 uint64_t sg_kept_oom_kills(const struct sg_kept *k);

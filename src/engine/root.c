@@ -31,7 +31,7 @@ static const char MAX_TERMINALS[] = "64";
 void sg_root_init(struct sg_root *r)
 {
     r->fd_count = 0;
-    r->root_fd = r->scratch_fd = r->layers_fd = r->upper_fd = r->work_fd = -1;
+    r->root_fd = r->scratch_fd = r->disk_fd = r->layers_fd = r->upper_fd = r->work_fd = -1;
     r->overlay = (struct sg_overlay) { .fs_fd = -1 };
 }
 
@@ -89,6 +89,10 @@ static int attach_for_paths(struct sg_root *r, struct sg_err *err)
     if (move_mount(r->scratch_fd, "", AT_FDCWD, "/sys", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach the writable layer");
     r->layers_fd = r->scratch_fd;
+    if (r->disk_fd != r->scratch_fd &&
+        (mkdirat(r->layers_fd, "disk", 0700) < 0 ||
+         move_mount(r->disk_fd, "", r->layers_fd, "disk", MOVE_MOUNT_F_EMPTY_PATH) < 0))
+        return sg_fail_sys(err, "attach the disk");
     int copy = sg_mnt_clone(r->scratch_fd, "", false, err);
     if (copy < 0)
         return -1;
@@ -108,10 +112,26 @@ static int attach_layers(struct sg_root *r, const int *lower, size_t count, stru
     return 0;
 }
 
+/* A copy of the pool's mount that shows one layer of it, with the cell's ids. */
+static int open_disk(struct sg_root *r, const struct sg_cell_spec *spec, int userns_fd,
+                     struct sg_err *err)
+{
+    r->disk_fd = r->scratch_fd;
+    if (!spec->limits.is_pooled)
+        return 0;
+    int fd = sg_mnt_clone(spec->disk_fd, "", false, err);
+    if (fd < 0)
+        return sg_wrap(err, "open the writable layer");
+    r->disk_fd = sg_root_keep(r, fd);
+    if (sg_mnt_attr(fd, INERT, 0, err) < 0 || sg_mnt_idmap(fd, userns_fd, err) < 0)
+        return sg_wrap(err, "writable layer");
+    return 0;
+}
+
 static int begin_overlay(struct sg_root *r, struct sg_err *err)
 {
     const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-    const int fd = r->scratch_fd;
+    const int fd = r->disk_fd;
     r->upper_fd = sg_root_keep(r, openat(fd, "up", flags));
     r->work_fd = sg_root_keep(r, openat(fd, "wk", flags));
     if (r->upper_fd < 0 || r->work_fd < 0)
@@ -133,8 +153,12 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
     const uint64_t attrs =
         (sg_switch_is_on(SG_SWITCH_NO_NODEV) ? 0u : MOUNT_ATTR_NODEV) |
         (spec->grants_sudo || sg_switch_is_on(SG_SWITCH_NO_NOSUID) ? 0u : MOUNT_ATTR_NOSUID);
+    /* A cell's layer on the pool ends with the cell; what is kept of it is a snapshot, which sees
+     * to the disk itself. Without this every end of a cell would wait for all that others wrote. */
+    const unsigned flags = (spec->is_rootless ? SG_OVERLAY_USERXATTR : 0u) |
+                           (spec->limits.is_pooled ? SG_OVERLAY_VOLATILE : 0u);
     int fd = sg_overlay_finish(&r->overlay, lower, spec->layer_count, r->upper_fd, r->work_fd,
-                               spec->is_rootless, attrs, err);
+                               flags, attrs, err);
     if (fd < 0)
         return sg_wrap(err, "make the root filesystem");
     r->root_fd = sg_root_keep(r, fd);
@@ -153,12 +177,34 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
     return 0;
 }
 
+/* With a disk /tmp is what the template has, open to everybody. */
+static int open_tmp(const struct sg_root *r, const struct sg_cell_spec *spec,
+                    const struct sg_ids *ids, struct sg_err *err)
+{
+    if (!spec->limits.is_pooled)
+        return 0;
+    sg_auto_fd tmp = sg_make_dir_in(r->root_fd, "tmp", ids->first, err);
+    sg_auto_fd dir = tmp < 0 ? -1 : openat(tmp, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+    if (dir < 0 || fstat(dir, &st) < 0)
+        return sg_fail_sys(err, "open /tmp");
+    if ((st.st_mode & 07777) == 01777) /* no copy of it is made then */
+        return 0;
+    return fchmod(dir, 01777) < 0 ? sg_fail_sys(err, "open /tmp to everybody") : 0;
+}
+
 /* ---- what appears where ---- */
 
 static bool is_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
     return strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+/* With a disk, /tmp is in the overlay. */
+static bool has_part(const struct sg_cell_spec *spec, size_t i)
+{
+    return !sg_parts[i].is_on_disk || !spec->limits.is_pooled;
 }
 
 /* Sees to it that a bind's target exists. Below another bind it must exist already. */
@@ -172,7 +218,7 @@ static int make_target(struct sg_root *r, const struct sg_cell_spec *spec, size_
     int base = r->root_fd;
     sg_auto_fd part = -1;
     for (size_t i = 0; i < SG_PART_COUNT; i++)
-        if (is_below(target, sg_parts[i].target)) {
+        if (has_part(spec, i) && is_below(target, sg_parts[i].target)) {
             part = openat(r->scratch_fd, sg_parts[i].name, O_PATH | O_DIRECTORY | O_CLOEXEC);
             base = part;
             target = spec->binds[index].target + 1 + strlen(sg_parts[i].target) + 1;
@@ -188,7 +234,7 @@ static int make_target(struct sg_root *r, const struct sg_cell_spec *spec, size_
 static int lend(int mnt_fd, const struct stat *st, uint32_t owner, struct sg_err *err)
 {
     struct sg_userns *u = sg_new(struct sg_userns);
-    const struct sg_idmap map = { st->st_uid, owner, 1, st->st_gid };
+    const struct sg_idmap map = { st->st_uid, owner, 1, st->st_gid, false };
     int ret = sg_userns_init(u, &map, err);
     if (ret == 0)
         ret = sg_mnt_idmap(mnt_fd, u->fd, err);
@@ -267,7 +313,8 @@ static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const 
     sg_plan_add(plan,
                 (struct sg_step) { STEP_ATTACH, .fd = r->root_fd, .to_fd = AT_FDCWD, .path = "/" });
     for (size_t i = 0; i < SG_PART_COUNT; i++)
-        add_part(r, sg_parts[i].name, sg_parts[i].target, sg_parts[i].attrs, plan);
+        if (has_part(spec, i))
+            add_part(r, sg_parts[i].name, sg_parts[i].target, sg_parts[i].attrs, plan);
     if (spec->is_rootless && sg_scratch_bind_nodes(r, plan, err) < 0)
         return -1;
     const bool has_limit = !sg_switch_is_on(SG_SWITCH_NO_TERMINAL_LIMIT);
@@ -294,12 +341,17 @@ static void add_host_name(const struct sg_root *r, const char *name)
 }
 
 int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
-                  int userns_fd, struct sg_plan *plan, struct sg_err *err)
+                  int userns_fd, int disk_userns_fd, struct sg_plan *plan, struct sg_err *err)
 {
     const uint32_t owner = spec->is_rootless ? 0 : ids->first + spec->owner_id;
     if (sg_scratch_make(r, spec, spec->is_rootless ? 0 : ids->first, err) < 0 ||
-        begin_overlay(r, err) < 0 || make_overlay(r, spec, userns_fd, plan, err) < 0)
+        open_disk(r, spec, disk_userns_fd, err) < 0 || begin_overlay(r, err) < 0 ||
+        make_overlay(r, spec, userns_fd, plan, err) < 0 || open_tmp(r, spec, ids, err) < 0)
         return -1;
+    /* As with the layers: what was never attached is slow to close. */
+    if (r->disk_fd != r->scratch_fd && !r->overlay.by_path)
+        sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->disk_fd, .to_fd = AT_FDCWD,
+                                             .path = "/sys" });
     sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->scratch_fd, .to_fd = AT_FDCWD,
                                          .path = "/sys" });
     if (add_mounts(r, spec, ids, plan, err) < 0)

@@ -7,7 +7,8 @@
 /* What the scratch holds, and where parts of it appear in the cell. */
 struct sg_part {
     const char *name, *target;
-    uint64_t attrs; /* of the mount */
+    uint64_t attrs;  /* of the mount */
+    bool is_on_disk; /* where there is one, it is not a part of the scratch */
 };
 enum { SG_PART_COUNT = 3 };
 extern const struct sg_part sg_parts[SG_PART_COUNT];

@@ -20,14 +20,14 @@
 #include "base/banned.h"
 
 /* Of the disk limit: a million tiny files end where a full disk would. */
-enum { BYTES_PER_INODE = 4096, SPARE_INODES = 256 };
+enum { BYTES_PER_INODE = 4096, SPARE_INODES = 256, SHM_OF_MEMORY = 2 };
 
 static const uint64_t INERT = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 const struct sg_part sg_parts[SG_PART_COUNT] = {
-    { "dev", "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY },
-    { "shm", "dev/shm", INERT | MOUNT_ATTR_NOEXEC },
-    { "tmp", "tmp", INERT },
+    { "dev", "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, false },
+    { "shm", "dev/shm", INERT | MOUNT_ATTR_NOEXEC, false },
+    { "tmp", "tmp", INERT, true },
 };
 
 static const struct {
@@ -86,7 +86,9 @@ int sg_scratch_resize(int part_fd, uint64_t bytes, struct sg_err *err)
 int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t owner,
                     struct sg_err *err)
 {
-    const uint64_t bytes = spec->limits.disk_bytes;
+    /* With a disk it holds /dev/shm, which is memory in any case, and of no other use. */
+    const uint64_t bytes =
+        spec->limits.is_pooled ? spec->limits.mem_bytes / SHM_OF_MEMORY : spec->limits.disk_bytes;
     int fd = sg_mnt_tmpfs(bytes, inodes_of(bytes), 0, err);
     if (fd < 0)
         return sg_wrap(err, "make the writable layer");

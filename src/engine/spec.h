@@ -33,8 +33,9 @@ struct sg_limits {
     uint64_t mem_bytes; /* memory, and memory plus swap */
     uint64_t cpu_milli; /* 1000 is one cpu */
     uint64_t pids;
-    uint64_t disk_bytes; /* writable layer, /tmp and /dev/shm together */
+    uint64_t disk_bytes; /* writable layer and /tmp together; in memory: with /dev/shm */
     uint64_t open_files; /* per process */
+    bool is_pooled;      /* the writable layer is on the storage pool, and limited there */
 };
 
 struct sg_cell_spec {
@@ -52,7 +53,10 @@ struct sg_cell_spec {
     bool is_rootless;    /* the caller has become root of an own user namespace (userns.h) */
     const char *workdir; /* absolute; made when missing, owned by owner_id */
     uint32_t owner_id;   /* uid and gid inside that own a directory made for workdir */
-    int listen_fd;       /* of a kept cell, borrowed: a listening SEQPACKET socket for pid 1 */
+    /* The writable layer is this directory, which holds "up" and "wk" with ids as seen inside; else
+     * it is made in memory. Borrowed; -1 or limits.is_pooled unset: none. */
+    int disk_fd;
+    int listen_fd; /* of a kept cell, borrowed: a listening SEQPACKET socket for pid 1 */
 };
 
 /* The size of the writable layer: less than asked for where that would be all of the memory. */

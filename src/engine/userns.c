@@ -27,9 +27,12 @@ static int write_maps(pid_t pid, const struct sg_idmap *map, struct sg_err *err)
         uint32_t inside;
     } files[] = { { "uid_map", map->inside }, { "gid_map", map->gid_inside } };
     for (size_t i = 0; i < SG_COUNT(files); i++) {
-        char path[64], text[48];
-        (void)snprintf(text, sizeof text, "%" PRIu32 " %" PRIu32 " %" PRIu32, files[i].inside,
-                       map->outside, map->count);
+        char path[64], text[96];
+        int n = snprintf(text, sizeof text, "%" PRIu32 " %" PRIu32 " %" PRIu32, files[i].inside,
+                         map->outside, map->count);
+        if (map->has_host_root)
+            (void)snprintf(text + n, sizeof text - (size_t)n, "\n%" PRIu32 " 0 1",
+                           files[i].inside + map->count);
         (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i].name);
         if (sg_file_write(AT_FDCWD, path, text, err) < 0)
             return sg_wrap(err, "map the ids of a user namespace");

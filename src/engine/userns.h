@@ -14,6 +14,8 @@
 struct sg_idmap {
     uint32_t inside, outside, count;
     uint32_t gid_inside; /* where gids start; `outside` and `count` are the same */
+    bool has_host_root; /* host id 0 is there, too, behind the others. Only ever to shift the ids of
+                           a mount with: nobody may enter such a namespace */
 };
 
 /* A user namespace in the making: it needs a process that is in it until it has a descriptor. */

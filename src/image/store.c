@@ -70,6 +70,69 @@ int sg_templates_use(int store_fd, const char *name, struct sg_err *err)
     return sg_fail(err, SG_UNAVAILABLE, "template %s keeps changing", sg_quote(name).s);
 }
 
+/* ---- pins: empty files, pins/<id> ---- */
+
+#define PINS "pins"
+
+static void pin_path(const char *id, char ret[80])
+{
+    (void)snprintf(ret, 80, PINS "/%.60s", id);
+}
+
+int sg_templates_pin(int dir_fd, const char *id, struct sg_err *err)
+{
+    char path[80];
+    pin_path(id, path);
+    if (mkdirat(dir_fd, PINS, 0700) < 0 && errno != EEXIST)
+        return sg_fail_sys(err, "pin a template");
+    sg_auto_fd fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? sg_fail_sys(err, "pin a template") : 0;
+}
+
+void sg_templates_unpin(int dir_fd, const char *id)
+{
+    char path[80];
+    pin_path(id, path);
+    (void)unlinkat(dir_fd, path, 0);
+    (void)unlinkat(dir_fd, PINS, AT_REMOVEDIR); /* the last one */
+}
+
+bool sg_templates_is_pinned(int dir_fd, const char *id)
+{
+    char path[80];
+    pin_path(id, path);
+    return faccessat(dir_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool has_pins(int dir_fd)
+{
+    return faccessat(dir_fd, PINS, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool has_pin_at(int store_fd, const char *name, const char *id)
+{
+    sg_auto_fd fd = open_dir(store_fd, name);
+    return fd >= 0 && sg_templates_is_pinned(fd, id);
+}
+
+int sg_templates_find_pin(int store_fd, const char *name, const char *id, char ret[80],
+                          struct sg_err *err)
+{
+    (void)snprintf(ret, 80, "%s", name);
+    if (has_pin_at(store_fd, name, id))
+        return 0;
+    int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        if (!sg_starts_with(d->d_name, NEW_PREFIX) || !has_pin_at(store_fd, d->d_name, id))
+            continue;
+        (void)snprintf(ret, 80, "%.79s", d->d_name);
+        return 0;
+    }
+    return sg_fail(err, SG_NOT_FOUND, "the template %s that it is based on is gone",
+                   sg_quote(name).s);
+}
+
 static void random_name(char *ret, size_t cap)
 {
     uint64_t r = 0;
@@ -99,6 +162,10 @@ int sg_templates_remove(int store_fd, const char *name, struct sg_err *err)
                        sg_quote(name).s);
     if (!is_still_named(store_fd, name, fd))
         return sg_fail(err, SG_CONFLICT, "template %s was just replaced", sg_quote(name).s);
+    if (has_pins(fd))
+        return sg_fail(err, SG_CONFLICT,
+                       "template %s has snapshots (or paused sandboxes); remove them first",
+                       sg_quote(name).s);
     return remove_locked(store_fd, name, err);
 }
 
@@ -106,7 +173,8 @@ static void sweep_one(int store_fd, const char *name)
 {
     struct sg_err ignored;
     sg_auto_fd fd = open_dir(store_fd, name);
-    if (fd >= 0 && lock_dir(fd, LOCK_EX | LOCK_NB) == 0 && is_still_named(store_fd, name, fd))
+    if (fd >= 0 && lock_dir(fd, LOCK_EX | LOCK_NB) == 0 && is_still_named(store_fd, name, fd) &&
+        !has_pins(fd))
         (void)remove_locked(store_fd, name, &ignored);
 }
 

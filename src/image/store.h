@@ -18,12 +18,22 @@ int sg_templates_open(const char *state_dir, bool may_make, struct sg_err *err);
 /* Opens the template's directory and locks it against removal. SG_NOT_FOUND. */
 int sg_templates_use(int store_fd, const char *name, struct sg_err *err);
 
-/* SG_NOT_FOUND, or SG_CONFLICT while it is in use. */
+/* SG_NOT_FOUND, or SG_CONFLICT while it is in use, or pinned. */
 int sg_templates_remove(int store_fd, const char *name, struct sg_err *err);
 
 /* Removes what crashed builders left, and with `keep_host` every other version of `host` that
  * nobody uses. Never fails: what cannot be removed now is found again. */
 void sg_templates_sweep(int store_fd, const char *keep_host);
+
+/* Pins: what lies elsewhere and cannot do without this template (snapshots of its sandboxes). A
+ * pinned one is not removed; where it is replaced, it stays under another name. `dir_fd`: the
+ * template's directory. */
+int sg_templates_pin(int dir_fd, const char *id, struct sg_err *err);
+void sg_templates_unpin(int dir_fd, const char *id); /* fine when there is none */
+bool sg_templates_is_pinned(int dir_fd, const char *id);
+/* The name of the directory that has this pin: `name`, or what it was renamed to. SG_NOT_FOUND. */
+int sg_templates_find_pin(int store_fd, const char *name, const char *id, char ret[80],
+                          struct sg_err *err);
 
 /* A template under construction; removed by _done unless committed. */
 struct sg_stage {

@@ -195,16 +195,40 @@ static int read_meta(struct sg_template *t, struct sg_err *err)
     return sg_meta_parse(t, (struct sg_str) { (const char *)text.p, text.n }, "template.toml", err);
 }
 
-static int open_stored(struct sg_template *t, const char *state_dir, struct sg_err *err)
+static int open_at(struct sg_template *t, const char *state_dir, int store, const char *dir,
+                   struct sg_err *err)
 {
-    sg_auto_fd store = sg_templates_open(state_dir, false, err);
     if (store >= 0)
-        t->lock_fd = sg_templates_use(store, t->name, err);
+        t->lock_fd = sg_templates_use(store, dir, err);
     if (t->lock_fd < 0)
         return err->kind == SG_NOT_FOUND ? fail_not_found(t->name, err) : -1;
     if (read_meta(t, err) < 0)
         return sg_wrap(err, "template '%s'", t->name);
-    t->layer = sg_printf("%s/templates/%s/root", state_dir, t->name);
+    t->layer = sg_printf("%s/templates/%s/root", state_dir, dir);
+    return 0;
+}
+
+static int open_stored(struct sg_template *t, const char *state_dir, struct sg_err *err)
+{
+    sg_auto_fd store = sg_templates_open(state_dir, false, err);
+    return open_at(t, state_dir, store, t->name, err);
+}
+
+int sg_template_open_pinned(const char *state_dir, const char *name, const char *id,
+                            struct sg_template *ret, struct sg_err *err)
+{
+    if (strcmp(name, "host") == 0)
+        return sg_template_open(state_dir, name, ret, err);
+    char dir[80];
+    sg_auto_fd store = sg_templates_open(state_dir, false, err);
+    if (store < 0 || sg_templates_find_pin(store, name, id, dir, err) < 0)
+        return -1;
+    sg_auto_template t;
+    sg_template_init(&t, name);
+    if (open_at(&t, state_dir, store, dir, err) < 0)
+        return -1;
+    *ret = t;
+    t = (struct sg_template) { .lock_fd = -1 };
     return 0;
 }
 

@@ -53,6 +53,11 @@ void sg_template_done(struct sg_template *t); /* releases the lock */
 int sg_template_open(const char *state_dir, const char *name, struct sg_template *ret,
                      struct sg_err *err);
 
+/* What a snapshot is based on: `host`, or the stored template `name` that has the pin `id`,
+ * whatever it is called by now. */
+int sg_template_open_pinned(const char *state_dir, const char *name, const char *id,
+                            struct sg_template *ret, struct sg_err *err);
+
 /* [a-z0-9][a-z0-9._-]{0,63}, and not the reserved "host". */
 int sg_template_check_name(const char *name, struct sg_err *err);
 

@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "image/store.h"
 #include "launcher/launcher.h"
 #include "base/banned.h"
 
@@ -49,6 +51,46 @@ static void judge(struct sg_launcher *l, uint32_t slot, struct tally *t)
         sg_box_end(b);
         t->ended++;
     }
+}
+
+static bool has_disk(const struct sg_launcher *l, const char *name)
+{
+    for (const struct sg_box *b = l->boxes; b; b = b->all_next)
+        if (strcmp(b->record.disk, name) == 0)
+            return true;
+    return false;
+}
+
+/* A layer without a box: nobody was promised anything of it. */
+static void remove_stray(void *arg, const char *name)
+{
+    struct sg_launcher *l = arg;
+    if (!has_disk(l, name))
+        (void)sg_vault_remove(&l->vault, SG_VAULT_CELL, name, NULL, NULL);
+}
+
+/* A pin is not sent to the disk by itself: a power cut may have taken it. */
+static void pin_again(void *arg, const char *name)
+{
+    const struct sg_launcher *l = arg;
+    char base[SG_TMPL_NAME_MAX + 1], dir[80];
+    if (sg_vault_base_of(&l->vault, name, base, NULL) < 0 || strcmp(base, "host") == 0)
+        return;
+    sg_auto_fd store = sg_templates_open(l->set.state_dir, false, NULL);
+    if (store < 0 || sg_templates_find_pin(store, base, name, dir, NULL) == 0)
+        return;
+    sg_auto_fd fd = sg_templates_use(store, base, NULL);
+    if (fd < 0 || sg_templates_pin(fd, name, NULL) < 0)
+        sg_log(SG_LOG_ERROR, "the template of a snapshot is gone", SG_KV("snapshot", name),
+               SG_KV("template", base));
+}
+
+void sg_adopt_pool(struct sg_launcher *l)
+{
+    if (!sg_vault_is_open(&l->vault))
+        return;
+    sg_vault_list(&l->vault, SG_VAULT_CELL, remove_stray, l);
+    sg_vault_list(&l->vault, SG_VAULT_SNAP, pin_again, l);
 }
 
 void sg_adopt_all(struct sg_launcher *l)

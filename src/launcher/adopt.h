@@ -7,3 +7,5 @@ struct sg_launcher;
 
 /* Reads every record. Takes over at once; what ends, ends behind. */
 void sg_adopt_all(struct sg_launcher *l);
+/* After it: layers of the storage pool that no box has go. */
+void sg_adopt_pool(struct sg_launcher *l);

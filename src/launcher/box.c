@@ -83,7 +83,7 @@ static struct sg_box *new_box(struct sg_launcher *l, uint32_t slot)
     b->record.slot = slot;
     b->ctl = (struct sg_io) { .fd = -1, .ready = on_ctl };
     b->gone = (struct sg_io) { .fd = -1, .ready = on_gone };
-    b->kept.pidfd = b->kept.ids.lock_fd = -1;
+    b->kept.pidfd = b->kept.ids.lock_fd = b->place.ids.lock_fd = -1;
     b->timer.fire = on_timer;
     if (l->by_slot[slot])
         l->by_slot[slot]->is_displaced = true;
@@ -110,11 +110,27 @@ static void free_box(struct sg_box *b)
     if (b->all_next)
         b->all_next->all_link = b->all_link;
     sg_kept_done(&b->kept);
+    sg_ids_release(&b->place.ids);
     sg_tmpl_unref(b->tmpl);
     sg_box_forget_questions(b);
     free(b);
     l->box_count--;
     sg_launcher_box_gone(l);
+}
+
+/* After the last process that could use it. */
+static void remove_disk(struct sg_box *b)
+{
+    struct sg_vault *v = &b->launcher->vault;
+    if (!b->record.disk[0] || !sg_vault_is_open(v))
+        return;
+    if (b->errand) { /* it is being made */
+        sg_errand_forget(sg_take_ptr(&b->errand));
+        sg_vault_remove_made(v, SG_VAULT_CELL, b->record.disk);
+    } else {
+        (void)sg_vault_remove(v, SG_VAULT_CELL, b->record.disk, NULL, NULL);
+    }
+    b->record.disk[0] = '\0';
 }
 
 /* Nobody was promised anything of it: all at once, at the price of a short wait. */
@@ -126,6 +142,7 @@ static void abort_making(struct sg_box *b)
     b->ctl.fd = -1; /* the cell's */
     sg_cell_free(b->cell);
     b->cell = NULL;
+    remove_disk(b);
     if (!b->is_displaced)
         sg_record_remove(l->cells_fd, b->record.slot);
     l->making_count--;
@@ -140,6 +157,13 @@ static int build(struct sg_box *b, struct sg_err *err)
         return -1;
     struct sg_cell_spec spec = { .limits = l->set.defaults, .listen_fd = listener };
     sg_tmpl_fill_spec(b->tmpl, l->set.is_rootless, &spec);
+    spec.limits.is_pooled = b->record.disk[0] != '\0';
+    sg_auto_fd disk = spec.limits.is_pooled
+                          ? sg_vault_open_part(&l->vault, SG_VAULT_CELL, b->record.disk, err)
+                          : -1;
+    if (spec.limits.is_pooled && disk < 0)
+        return -1;
+    spec.disk_fd = disk;
     if (sg_cell_build(b->cell, &spec, err) < 0)
         return -1;
     b->ctl.fd = sg_cell_ctl(b->cell);
@@ -151,10 +175,48 @@ static int build(struct sg_box *b, struct sg_err *err)
     return 0;
 }
 
+static int start(struct sg_box *b, struct sg_err *err)
+{
+    b->cell = sg_cell_start_kept(b->launcher->set.is_rootless, &b->place, err);
+    return b->cell ? build(b, err) : -1;
+}
+
+static void disk_made(void *arg, uint64_t value, const struct sg_err *err)
+{
+    struct sg_box *b = arg;
+    struct sg_pool *p = b->pool;
+    struct sg_err own = { 0 };
+    (void)value;
+    b->errand = NULL;
+    if (err)
+        b->record.disk[0] = '\0'; /* nothing of it is left */
+    if (!err && start(b, &own) == 0)
+        return;
+    abort_making(b);
+    sg_pool_not_made(p, err ? err : &own);
+}
+
+/* A name that no other has, nor had: a layer is removed behind its box. */
+static void name_disk(struct sg_box *b)
+{
+    const struct sg_id unique = sg_id_new('d');
+    uint64_t hash = 14695981039346656037u;
+    for (const char *p = unique.s; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * 1099511628211u;
+    (void)snprintf(b->record.disk, sizeof b->record.disk, "%u.%016" PRIx64,
+                   (unsigned)b->record.slot, hash);
+}
+
 /* The record comes before anything that it tells of. */
-static int start(struct sg_box *b, struct sg_kept_place *place, struct sg_err *err)
+static int begin_making(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
+    const struct sg_kept_place *place = &b->place;
+    const bool is_pooled = sg_vault_is_open(&l->vault);
+    if (is_pooled && sg_vault_has_room(&l->vault, err) < 0)
+        return -1;
+    if (is_pooled)
+        name_disk(b);
     b->record.state = SG_RECORD_MAKING;
     b->record.template_dev = b->tmpl->dev;
     b->record.template_ino = b->tmpl->ino;
@@ -163,8 +225,11 @@ static int start(struct sg_box *b, struct sg_kept_place *place, struct sg_err *e
     sg_record_set_cgroup(&b->record, &place->cgroup);
     if (sg_record_write(l->cells_fd, &b->record, err) < 0)
         return -1;
-    b->cell = sg_cell_start_kept(l->set.is_rootless, place, err);
-    return b->cell ? build(b, err) : -1;
+    if (!is_pooled)
+        return start(b, err);
+    b->errand = sg_vault_make_layer(&l->vault, b->record.disk, b->tmpl->snapshot, b->tmpl->base,
+                                    l->set.defaults.disk_bytes, disk_made, b);
+    return 0;
 }
 
 struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_tmpl *t,
@@ -174,15 +239,15 @@ struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_t
     if (sg_kept_claim(l->set.is_rootless, &place, err) < 0)
         return NULL;
     struct sg_box *b = new_box(l, place.ids.slot);
+    b->place = place;
     b->state = SG_BOX_MAKING;
     b->tmpl = sg_tmpl_ref(t);
     l->making_count++;
-    if (start(b, &place, err) < 0) {
+    b->pool = p;
+    if (begin_making(b, err) < 0) {
         abort_making(b);
-        sg_ids_release(&place.ids);
         return NULL;
     }
-    b->pool = p;
     return b;
 }
 
@@ -256,13 +321,36 @@ static struct sg_limits or_as_it_is(const struct sg_limits *wanted, const struct
         .pids = wanted->pids ? wanted->pids : is->pids,
         .disk_bytes = wanted->disk_bytes ? wanted->disk_bytes : is->disk_bytes,
         .open_files = is->open_files,
+        .is_pooled = is->is_pooled,
     };
+}
+
+/* The pool's limit first: where the others cannot be, it is set back. */
+static int set_limits(struct sg_box *b, const struct sg_limits *all, struct sg_err *err)
+{
+    const struct sg_vault *v = &b->launcher->vault;
+    const uint64_t was = b->kept.limits.disk_bytes;
+    const bool has_disk = b->record.disk[0] && all->disk_bytes != was;
+    if (has_disk && sg_vault_limit(v, SG_VAULT_CELL, b->record.disk, all->disk_bytes, err) < 0)
+        return sg_wrap(err, "change the disk limit");
+    if (sg_kept_set_limits(&b->kept, all, err) == 0)
+        return 0;
+    if (has_disk)
+        (void)sg_vault_limit(v, SG_VAULT_CELL, b->record.disk, was, NULL);
+    return -1;
+}
+
+int sg_box_disk_use(const struct sg_box *b, uint64_t *ret_used, uint64_t *ret_limit,
+                    struct sg_err *err)
+{
+    return sg_vault_use(&b->launcher->vault, SG_VAULT_CELL, b->record.disk, ret_used, ret_limit,
+                        err);
 }
 
 int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct sg_err *err)
 {
     const struct sg_limits all = or_as_it_is(limits, &b->kept.limits);
-    if (sg_kept_set_limits(&b->kept, &all, err) < 0)
+    if (set_limits(b, &all, err) < 0)
         return -1;
     sg_record_set_limits(&b->record, &all);
     return sg_record_write(b->launcher->cells_fd, &b->record, err);
@@ -280,8 +368,7 @@ int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *
     sg_record_set_limits(&b->record, &all);
     sg_map_put(&l->by_id, b->record.sandbox, b);
     l->claimed_count++;
-    if (sg_record_write(l->cells_fd, &b->record, err) == 0 &&
-        sg_kept_set_limits(&b->kept, &all, err) == 0)
+    if (sg_record_write(l->cells_fd, &b->record, err) == 0 && set_limits(b, &all, err) == 0)
         return 0;
     sg_box_end(b);
     return -1;
@@ -303,7 +390,7 @@ struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, st
         b->state = SG_BOX_CLAIMED;
         sg_map_put(&l->by_id, b->record.sandbox, b);
         l->claimed_count++;
-        b->tmpl = sg_tmpl_reopen(l->set.state_dir, r->template, r->template_dev, r->template_ino);
+        b->tmpl = sg_tmpl_reopen(l, r->template, r->template_dev, r->template_ino);
     }
     if (sg_io_want(l->loop, &b->gone, EPOLLIN, err) < 0)
         sg_log(SG_LOG_ERROR, "the end of a sandbox will go unnoticed",
@@ -317,7 +404,9 @@ static void answer_freeze(struct sg_box *b, const struct sg_err *err)
 {
     b->is_freezing = false;
     sg_timer_stop(b->launcher->loop, &b->timer);
-    if (err)
+    if (b->snapshot.is_on)
+        sg_box_snapshot_frozen(b, err);
+    else if (err)
         sg_conn_fail(b->launcher, b->freeze_id, err);
     else
         sg_conn_ok(b->launcher, b->freeze_id);
@@ -342,15 +431,9 @@ static void look_whether_frozen(struct sg_box *b, uint64_t now_ns)
     b->wait_ns = b->wait_ns < LONGEST_WAIT_NS ? b->wait_ns * 2 : b->wait_ns;
 }
 
-void sg_box_freeze(struct sg_box *b, uint32_t id)
+static void begin_freezing(struct sg_box *b)
 {
     struct sg_err err = { 0 };
-    if (b->is_freezing) {
-        sg_fail(&err, SG_CONFLICT, "the sandbox is being frozen already");
-        sg_conn_fail(b->launcher, id, &err);
-        return;
-    }
-    b->freeze_id = id;
     if (sg_kept_freeze(&b->kept, &err) < 0) {
         answer_freeze(b, &err);
         return;
@@ -360,6 +443,23 @@ void sg_box_freeze(struct sg_box *b, uint32_t id)
     b->wait_ns = FIRST_WAIT_NS;
     b->deadline_ns = now + FREEZING_NS;
     look_whether_frozen(b, now);
+}
+
+void sg_box_freeze(struct sg_box *b, uint32_t id)
+{
+    struct sg_err err = { 0 };
+    if (b->is_freezing || b->snapshot.is_on) {
+        sg_fail(&err, SG_CONFLICT, "the sandbox is being frozen already");
+        sg_conn_fail(b->launcher, id, &err);
+        return;
+    }
+    b->freeze_id = id;
+    begin_freezing(b);
+}
+
+void sg_box_freeze_for_snapshot(struct sg_box *b)
+{
+    begin_freezing(b);
 }
 
 /* ---- ending ---- */
@@ -374,11 +474,12 @@ static void leave_state(struct sg_box *b)
         (void)sg_map_remove(&l->by_id, b->record.sandbox);
         l->claimed_count--;
     }
-    if (b->is_freezing) {
-        struct sg_err err = { 0 };
-        sg_fail(&err, SG_NOT_FOUND, "the sandbox has ended");
+    struct sg_err err = { 0 };
+    sg_fail(&err, SG_NOT_FOUND, "the sandbox has ended");
+    if (b->snapshot.is_on)
+        sg_box_snapshot_drop(b, &err);
+    if (b->is_freezing)
         answer_freeze(b, &err);
-    }
     b->state = SG_BOX_ENDING;
     b->wait_ns = FIRST_WAIT_NS;
     b->deadline_ns = sg_loop_now(l->loop) + ENDING_LOUD_NS;
@@ -387,14 +488,17 @@ static void leave_state(struct sg_box *b)
 /* Of a leftover the process is not known: while the slot is held, it may still be that one. */
 static int remove_traces(struct sg_box *b, struct sg_err *err)
 {
-    if (b->is_displaced)
+    if (b->is_displaced) {
+        remove_disk(b);
         return 0;
+    }
     if (sg_kept_finish(&b->kept, err) < 0)
         return -1;
     if (b->kept.pidfd < 0 && b->kept.has_lost_slot) {
         b->kept.has_lost_slot = false;
         return sg_fail(err, SG_CONFLICT, "slot %u is in use", (unsigned)b->record.slot);
     }
+    remove_disk(b);
     sg_record_remove(b->launcher->cells_fd, b->record.slot);
     return 0;
 }
@@ -460,6 +564,7 @@ struct sg_box *sg_box_of_leftover(struct sg_launcher *l, const struct sg_record 
     b->kept.ids = (struct sg_ids) { .slot = r->slot, .lock_fd = -1 };
     b->kept.cgroup = note.cgroup;
     b->kept.is_rootless = l->set.is_rootless;
+    memcpy(b->record.disk, r->disk, sizeof b->record.disk);
     leave_state(b);
     sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop));
     return b;
@@ -480,6 +585,8 @@ void sg_box_forget_questions(struct sg_box *b)
         b->waiters = w->next;
         free(w);
     }
+    if (b->snapshot.is_on)
+        sg_box_snapshot_drop(b, NULL);
     if (b->is_freezing) { /* it freezes all the same; the next daemon asks again */
         b->is_freezing = false;
         sg_timer_stop(b->launcher->loop, &b->timer);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/id.h"
 #include "engine/cell.h"
 #include "launcher/record.h"
 #include "launcher/tmpl.h"
@@ -34,6 +35,16 @@ struct sg_box {
     uint64_t wait_ns, deadline_ns;
     uint32_t freeze_id; /* the question that waits for the freezer */
     bool is_freezing, was_parked, has_been_told;
+    /* of the storage pool, where the record names a disk */
+    struct sg_kept_place
+        place;                /* while the layer is made: its claim is ours until there is a cell */
+    struct sg_errand *errand; /* under way, or NULL */
+    struct sg_box_snapshot {
+        uint32_t id; /* the question */
+        char name[SG_ID_LEN + 1];
+        bool is_on, was_frozen, stays_frozen;
+        uint64_t frozen_ns; /* since when */
+    } snapshot;
     bool is_displaced; /* a newer box of ours has the slot, and with it the files */
     struct sg_waiter *waiters;
     struct sg_box *next;                 /* in its pool, oldest first */
@@ -54,6 +65,10 @@ struct sg_box *sg_box_of_leftover(struct sg_launcher *l, const struct sg_record 
 int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *limits,
                  struct sg_err *err);
 
+/* What it has written, and may write, in the storage pool. */
+int sg_box_disk_use(const struct sg_box *b, uint64_t *ret_used, uint64_t *ret_limit,
+                    struct sg_err *err);
+
 int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct sg_err *err);
 
 /* A new connection to its pid 1. */
@@ -61,6 +76,16 @@ int sg_box_connect(const struct sg_box *b, struct sg_err *err);
 
 /* L_DONE or L_FAILED to question `id`, now or when the kernel has done it. */
 void sg_box_freeze(struct sg_box *b, uint32_t id);
+
+/* L_SNAPPED or L_FAILED to question `id`: its writable layer as the snapshot `name`. All processes
+ * stand still meanwhile, and after it with `stays_frozen`; what is to be on the disk is sent there
+ * before. box_snapshot.c */
+void sg_box_snapshot(struct sg_box *b, uint32_t id, const char *name, bool stays_frozen);
+void sg_box_snapshot_frozen(struct sg_box *b, const struct sg_err *err); /* from the freezer */
+/* It ends, or nobody waits any more: `why` NULL. */
+void sg_box_snapshot_drop(struct sg_box *b, const struct sg_err *why);
+/* From box.c: freezes, and calls sg_box_snapshot_frozen(). */
+void sg_box_freeze_for_snapshot(struct sg_box *b);
 
 /* Ends it. It is gone, with its last trace, after one more pass of the loop at least. */
 void sg_box_end(struct sg_box *b);

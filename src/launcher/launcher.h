@@ -11,6 +11,7 @@
  *     permit.c   what may be asked                 serve.c   what is done about it
  *     pool.c     which cells are made, for whom    box.c     the life of one cell
  *     record.c   what the next launcher must know  adopt.c   what the last one left
+ *     vault.c    the storage pool                  hand.c    who waits for the disk
  *
  * C1. Every cell has a box, every box has a slot, every slot has a record while its box lives.
  * C2. A box is making, parked, claimed or ending, in that order; it never goes back.
@@ -23,6 +24,7 @@
 #include "launcher/daemon.h"
 #include "launcher/permit.h"
 #include "launcher/pool.h"
+#include "launcher/vault.h"
 #include "loop/loop.h"
 
 /* From the settings, fixed at start. */
@@ -51,6 +53,7 @@ struct sg_launcher {
     bool can_freeze;
     bool is_second; /* the one before us did not end by itself */
     struct sg_maker maker;
+    struct sg_vault vault;
     struct sg_packet packet; /* for what a new cell says */
     struct sg_conn conn;
     struct sg_daemon daemon;

@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sched.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -31,6 +32,7 @@
 #include "launcher/launcher.h"
 #include "launcher/listen.h"
 #include "sys/kfile.h"
+#include "sys/uapi.h"
 #include "base/banned.h"
 
 extern char **environ;
@@ -167,10 +169,13 @@ static void take_settings(struct sg_launcher *l, const struct sg_config *c)
                                            .disk_bytes = c->disk_bytes,
                                            .open_files = c->open_files };
     /* As in the option table: below, the kernel's own share would be all there is. */
-    l->set.permit.least = (struct sg_limits) { 4 * MIB, 10, 2, MIB, 0 };
-    l->set.permit.most =
-        (struct sg_limits) { or_any(c->serve_max_memory_bytes, PIB),
-                             or_any(c->serve_max_cpu_milli, 1024000), 1000000, PIB, 0 };
+    l->set.permit.least = (struct sg_limits) { 4 * MIB, 10, 2, MIB, 0, false };
+    l->set.permit.most = (struct sg_limits) { or_any(c->serve_max_memory_bytes, PIB),
+                                              or_any(c->serve_max_cpu_milli, 1024000),
+                                              1000000,
+                                              PIB,
+                                              0,
+                                              false };
     l->set.max_cells = c->serve_max_sandboxes;
 }
 
@@ -271,6 +276,11 @@ static int become(struct sg_launcher *l, struct sg_err *err)
     (void)sigaction(SIGCHLD, &action, NULL);
     umask(077);
     raise_file_limit();
+    /* The storage pool is mounted where nobody else sees it; what the host unmounts goes here, too.
+     * Without root the namespace is our own already. */
+    if (!l->set.is_rootless &&
+        (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0))
+        return sg_fail_sys(err, "make a mount namespace of our own");
     return 0;
 }
 
@@ -322,11 +332,14 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
         if (l->daemon.unix_fd < 0)
             return -1;
     }
+    if (sg_vault_open(&l->vault, l->loop, c, l->set.is_rootless, err) < 0)
+        return -1;
     if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
         return -1;
     l->can_freeze = can_freeze();
     (void)sg_cgroup_sweep(!l->set.is_rootless);
     sg_adopt_all(l);
+    sg_adopt_pool(l);
     if (connect_daemon(l, a, err) < 0)
         return -1;
     sg_maker_begin(l);
@@ -337,6 +350,7 @@ static struct sg_launcher *new_launcher(void)
 {
     struct sg_launcher *l = sg_new(struct sg_launcher);
     l->cells_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.gone.fd = -1;
+    sg_vault_init(&l->vault);
     sg_map_init(&l->by_id);
     sg_packet_init(&l->packet);
     sg_conn_init(&l->conn);
@@ -350,6 +364,7 @@ static void free_launcher(struct sg_launcher *l)
         while (l->boxes)
             sg_box_leave(l->boxes);
         sg_maker_done(l);
+        sg_vault_close(&l->vault);
         sg_loop_free(l->loop);
     }
     sg_conn_done(&l->conn);

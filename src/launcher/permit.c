@@ -83,6 +83,27 @@ static int check_name(const struct sg_permit *p, const struct sg_msg *m, struct 
     return check_sandbox(&m->l_name.sandbox, err);
 }
 
+static int check_snapshot_id(const struct sg_text *t, struct sg_err *err)
+{
+    if (!sg_id_is_valid(t->p, 't'))
+        return sg_fail(err, SG_INVALID, "%s is not the id of a snapshot", sg_quote(t->p).s);
+    return 0;
+}
+
+static int check_snapshot(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    if (check_sandbox(&m->l_snapshot.sandbox, err) < 0)
+        return -1;
+    return check_snapshot_id(&m->l_snapshot.snapshot, err);
+}
+
+static int check_forget(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    return check_snapshot_id(&m->l_forget.snapshot, err);
+}
+
 static int check_nothing(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     (void)p, (void)m, (void)err;
@@ -93,12 +114,21 @@ static const struct {
     check_fn *check;
     bool is_first; /* may come before hello */
 } rows[SG_MSG_TYPE_COUNT] = {
-    [SG_MSG_L_HELLO] = { check_hello, true },        [SG_MSG_L_CREATE] = { check_create, false },
-    [SG_MSG_L_ADOPT] = { check_name, false },        [SG_MSG_L_DESTROY] = { check_name, false },
-    [SG_MSG_L_FREEZE] = { check_name, false },       [SG_MSG_L_THAW] = { check_name, false },
-    [SG_MSG_L_LIMIT] = { check_limit, false },       [SG_MSG_L_STATS] = { check_name, false },
-    [SG_MSG_L_LIST] = { check_nothing, false },      [SG_MSG_L_POOL] = { check_nothing, false },
+    [SG_MSG_L_HELLO] = { check_hello, true },
+    [SG_MSG_L_CREATE] = { check_create, false },
+    [SG_MSG_L_ADOPT] = { check_name, false },
+    [SG_MSG_L_DESTROY] = { check_name, false },
+    [SG_MSG_L_FREEZE] = { check_name, false },
+    [SG_MSG_L_THAW] = { check_name, false },
+    [SG_MSG_L_LIMIT] = { check_limit, false },
+    [SG_MSG_L_STATS] = { check_name, false },
+    [SG_MSG_L_LIST] = { check_nothing, false },
+    [SG_MSG_L_POOL] = { check_nothing, false },
     [SG_MSG_L_TEMPLATES] = { check_nothing, false },
+    [SG_MSG_L_SNAPSHOT] = { check_snapshot, false },
+    [SG_MSG_L_FORGET] = { check_forget, false },
+    [SG_MSG_L_SNAPSHOTS] = { check_nothing, false },
+    [SG_MSG_L_STORAGE] = { check_nothing, false },
 };
 
 int sg_permit_check(const struct sg_permit *p, bool has_hello, const struct sg_msg *m,

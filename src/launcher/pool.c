@@ -51,9 +51,9 @@ static void end_parked(struct sg_pool *p)
 static bool is_current(const struct sg_pool *p)
 {
     if (strcmp(p->template, "host") != 0)
-        return sg_tmpl_is_current(p->tmpl);
+        return sg_tmpl_is_current(p->launcher, p->tmpl);
     struct sg_err ignored;
-    struct sg_tmpl *now = sg_tmpl_open(p->launcher->set.state_dir, p->template, &ignored);
+    struct sg_tmpl *now = sg_tmpl_open(p->launcher, p->template, &ignored);
     const bool is_same = now && now->ino == p->tmpl->ino && now->dev == p->tmpl->dev;
     sg_tmpl_unref(now);
     return is_same;
@@ -70,7 +70,7 @@ static int look_at_template(struct sg_pool *p, struct sg_err *err)
     }
     end_parked(p);
     sg_tmpl_unref(sg_take_ptr(&p->tmpl));
-    p->tmpl = sg_tmpl_open(p->launcher->set.state_dir, p->template, err);
+    p->tmpl = sg_tmpl_open(p->launcher, p->template, err);
     p->looked_ns = now;
     return p->tmpl ? 0 : -1;
 }
@@ -302,6 +302,21 @@ static bool is_memory_short(void)
     return kib[0] < least;
 }
 
+/* Of snapshots there may be any number, most of them used once. */
+static void drop_idle(struct sg_launcher *l)
+{
+    for (struct sg_pool **at = &l->maker.pools; *at;) {
+        struct sg_pool *p = *at;
+        if (p->wanted || p->parked || p->making || p->wishes) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        sg_tmpl_unref(p->tmpl);
+        free(p);
+    }
+}
+
 static void look_after(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_launcher *l = SG_OWNER(t, struct sg_launcher, maker.timer);
@@ -318,6 +333,7 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
             sg_tmpl_unref(sg_take_ptr(&p->tmpl));
         }
     }
+    drop_idle(l);
     go_on(l);
     sg_timer_set(l->loop, t, now_ns + LOOK_NS);
 }

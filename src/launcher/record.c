@@ -14,9 +14,9 @@
 #include "engine/ids.h"
 #include "base/banned.h"
 
-enum { MAGIC = 0x43455253 /* "SREC" */, VERSION = 1, NAME_MAX_ = 32 };
+enum { MAGIC = 0x43455253 /* "SREC" */, VERSION = 2, NAME_MAX_ = 32 };
 
-_Static_assert(sizeof(struct sg_record) == 1808, "a record has no holes: it is compared as bytes");
+_Static_assert(sizeof(struct sg_record) == 1840, "a record has no holes: it is compared as bytes");
 
 void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l)
 {
@@ -40,11 +40,12 @@ void sg_record_note(const struct sg_record *r, struct sg_kept_note *ret)
         .slot = r->slot,
         .pid = r->pid,
         .start_ticks = r->start_ticks,
-        .limits = { r->mem_bytes, r->cpu_milli, r->pids, r->disk_bytes, r->open_files },
+        .limits = { r->mem_bytes, r->cpu_milli, r->pids, r->disk_bytes, r->open_files, false },
         .cgroup = { .is_v2 = r->is_v2,
                     .missing = r->missing,
                     .dir_count = r->is_v2 ? 1 : SG_GROUP_COUNT },
     };
+    ret->limits.is_pooled = r->disk[0] != '\0';
     memcpy(ret->cgroup.dirs, r->groups, sizeof ret->cgroup.dirs);
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         ret->cgroup.dir_fds[i] = ret->cgroup.join_fds[i] = -1;
@@ -84,11 +85,19 @@ static bool is_group(const char *path, uint32_t slot)
            strcmp(path + n - tail_n, tail) == 0;
 }
 
+/* A subvolume is removed by this name: no path, and nothing hidden. */
+static bool is_disk(const char *name)
+{
+    return is_text(name, SG_RECORD_DISK_MAX) && strspn(name, "0123456789abcdef.") == strlen(name) &&
+           name[0] != '.';
+}
+
 static bool is_whole(const struct sg_record *r, uint32_t slot)
 {
     if (r->magic != MAGIC || r->version != VERSION || r->slot != slot || r->pid < 0 ||
         r->state < SG_RECORD_MAKING || r->state > SG_RECORD_CLAIMED ||
-        !is_text(r->sandbox, sizeof r->sandbox) || !is_text(r->template, sizeof r->template))
+        !is_text(r->sandbox, sizeof r->sandbox) || !is_disk(r->disk) ||
+        !is_text(r->template, sizeof r->template))
         return false;
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         if (!is_group(r->groups[i], slot))

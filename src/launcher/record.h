@@ -17,6 +17,7 @@
 enum sg_record_state { SG_RECORD_MAKING = 1, SG_RECORD_PARKED, SG_RECORD_CLAIMED };
 
 enum { SG_RECORD_TEMPLATE_MAX = 64 }; /* as of image/template.h */
+enum { SG_RECORD_DISK_MAX = 32 };
 
 struct sg_record {
     uint32_t magic, version; /* set by sg_record_write() */
@@ -29,6 +30,7 @@ struct sg_record {
     uint64_t template_dev, template_ino; /* its directory: the name may lead to another by now */
     char sandbox[SG_CTL_MAX_TAG + 8];    /* "" until claimed */
     char template[SG_RECORD_TEMPLATE_MAX + 8];
+    char disk[SG_RECORD_DISK_MAX]; /* its writable layer in the storage pool; "": in memory */
     char groups[SG_GROUP_COUNT][SG_CGROUP_PATH_MAX];
 };
 

@@ -29,13 +29,20 @@ static uint32_t own_flags(const struct sg_launcher *l)
     return (l->set.is_rootless ? SG_L_ROOTLESS : 0u) | (l->can_freeze ? SG_L_FREEZER : 0u);
 }
 
+static uint32_t pool_flag(bool is_on)
+{
+    return is_on ? SG_L_POOL : 0u;
+}
+
 static int hello(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     (void)err;
     l->conn.has_hello = true;
     l->conn.epoch = m->l_hello.epoch;
     struct sg_msg r = { .type = SG_MSG_L_WELCOME, .id = m->id };
-    r.l_welcome = (struct sg_msg_l_welcome) { .version = SG_CTL_VERSION, .flags = own_flags(l) };
+    r.l_welcome = (struct sg_msg_l_welcome) {
+        .version = SG_CTL_VERSION, .flags = own_flags(l) | pool_flag(sg_vault_is_open(&l->vault))
+    };
     sg_conn_send(l, &r, -1);
     return 0;
 }
@@ -50,7 +57,8 @@ static int answer_cell(struct sg_launcher *l, uint32_t id, const struct sg_box *
     struct sg_msg r = { .type = SG_MSG_L_CELL, .id = id };
     if (sg_tmpl_fill_cell(b->tmpl, &env, &r.l_cell, err) < 0)
         return -1;
-    r.l_cell.flags = own_flags(l) | (b->was_parked ? SG_L_PARKED : 0u);
+    r.l_cell.flags =
+        own_flags(l) | (b->was_parked ? SG_L_PARKED : 0u) | pool_flag(b->record.disk[0] != '\0');
     r.l_cell.missing = b->kept.cgroup.missing;
     r.l_cell.pid = (uint32_t)b->kept.pid;
     r.l_cell.disk_bytes = sg_limits_disk_bytes(&b->kept.limits);
@@ -92,11 +100,14 @@ static int create(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
         return sg_fail(err, SG_CONFLICT, "there is a sandbox %s already", sg_quote(c->sandbox.p).s);
     if (l->set.max_cells && l->claimed_count + l->maker.wish_count >= l->set.max_cells)
         return sg_fail(err, SG_EXHAUSTED, "there are %u sandboxes already", l->claimed_count);
-    struct sg_wish w = { .id = m->id,
-                         .limits = { c->mem_bytes, c->cpu_milli, c->pids, c->disk_bytes, 0 } };
+    struct sg_wish w = {
+        .id = m->id, .limits = { c->mem_bytes, c->cpu_milli, c->pids, c->disk_bytes, 0, false }
+    };
     (void)snprintf(w.sandbox, sizeof w.sandbox, "%s", c->sandbox.p);
     struct sg_box *b;
     struct sg_pool *p;
+    if (sg_vault_is_open(&l->vault) && sg_vault_has_room(&l->vault, err) < 0)
+        return -1;
     if (sg_pool_take(l, c->template.p, &b, &p, err) < 0)
         return -1;
     if (b)
@@ -165,7 +176,9 @@ static int thaw(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *er
 static int limit(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     const struct sg_msg_l_create *c = &m->l_create;
-    const struct sg_limits limits = { c->mem_bytes, c->cpu_milli, c->pids, c->disk_bytes, 0 };
+    const struct sg_limits limits = {
+        c->mem_bytes, c->cpu_milli, c->pids, c->disk_bytes, 0, false
+    };
     struct sg_box *b = find(l, c->sandbox.p, err);
     if (!b || sg_box_set_limits(b, &limits, err) < 0)
         return -1;
@@ -179,6 +192,9 @@ static int stats(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     struct sg_kept_report s;
     if (!b || sg_kept_report(&b->kept, &s, err) < 0)
         return -1;
+    if (b->record.disk[0] &&
+        sg_box_disk_use(b, &s.disk_used_bytes, &s.disk_bytes, NULL) < 0) /* no counter */
+        s.disk_used_bytes = s.disk_bytes = SG_UNKNOWN;
     struct sg_msg r = { .type = SG_MSG_L_STATED, .id = m->id };
     r.l_stated = (struct sg_msg_l_stated) {
         .mem_bytes = s.now.mem_bytes,
@@ -259,13 +275,114 @@ static int templates(struct sg_launcher *l, const struct sg_msg *m, struct sg_er
     return ret;
 }
 
+/* ---- the storage pool ---- */
+
+static int snapshot(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    const struct sg_msg_l_snapshot *s = &m->l_snapshot;
+    struct sg_box *b = find(l, s->sandbox.p, err);
+    if (!b)
+        return -1;
+    sg_box_snapshot(b, m->id, s->snapshot.p, s->flags & SG_L_STAY_FROZEN);
+    return 0;
+}
+
+/* Who waits for the end of a snapshot. */
+struct forgetting {
+    struct sg_launcher *launcher;
+    uint32_t id, epoch;
+    char snapshot[SG_CTL_MAX_TAG + 1], base[SG_TMPL_NAME_MAX + 1];
+};
+
+static void forgotten(void *arg, uint64_t value, const struct sg_err *err)
+{
+    sg_auto_free struct forgetting *f = arg;
+    struct sg_launcher *l = f->launcher;
+    (void)value;
+    if (!err && f->base[0])
+        sg_tmpl_unpin_named(l, f->base, f->snapshot);
+    if (!l->conn.has_hello || l->conn.epoch != f->epoch) /* it asks anew, if it wants to */
+        return;
+    if (err)
+        sg_conn_fail(l, f->id, err);
+    else
+        sg_conn_ok(l, f->id);
+}
+
+/* What is made of it has its own copy. One that is not there is forgotten. */
+static int forget(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    const char *name = m->l_forget.snapshot.p;
+    if (!sg_vault_is_open(&l->vault))
+        return sg_fail(err, SG_UNSUPPORTED, "there is no storage pool");
+    struct forgetting *f = sg_new(struct forgetting);
+    *f = (struct forgetting) { .launcher = l, .id = m->id, .epoch = l->conn.epoch };
+    (void)snprintf(f->snapshot, sizeof f->snapshot, "%s", name);
+    if (sg_vault_base_of(&l->vault, name, f->base, NULL) < 0)
+        f->base[0] = '\0';
+    (void)sg_vault_remove(&l->vault, SG_VAULT_SNAP, name, forgotten, f);
+    return 0;
+}
+
+struct names {
+    char *v[IDS_A_PAGE + 1];
+    size_t n;
+    uint64_t skip;
+    bool has_more;
+};
+
+static void take_name(void *arg, const char *name)
+{
+    struct names *names = arg;
+    if (names->skip)
+        names->skip--;
+    else if (names->n < IDS_A_PAGE)
+        names->v[names->n++] = sg_strdup(name);
+    else
+        names->has_more = true;
+}
+
+static int snapshots(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    struct names names = { .skip = m->l_list.cursor };
+    if (sg_vault_is_open(&l->vault))
+        sg_vault_list(&l->vault, SG_VAULT_SNAP, take_name, &names);
+    const uint64_t next = names.has_more ? m->l_list.cursor + names.n : 0;
+    int ret = answer_list(l, m->id, names.v, next, err);
+    free_names(names.v);
+    return ret;
+}
+
+static int storage(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    const struct sg_vault *v = &l->vault;
+    const bool is_open = sg_vault_is_open(v);
+    struct sg_msg r = { .type = SG_MSG_L_STORED, .id = m->id };
+    (void)err;
+    r.l_stored = (struct sg_msg_l_stored) {
+        .flags =
+            (v->is_full ? SG_L_FULL : 0u) | (is_open && !v->is_counting ? SG_L_NOT_COUNTING : 0u),
+        .total_bytes = v->total_bytes,
+        .free_bytes = v->free_bytes,
+        .errands = is_open ? sg_hands_busy(v->hands) : 0,
+        .source = sg_text_of(sg_vault_source_name(v)),
+        .why = sg_text_of(v->why),
+    };
+    sg_conn_send(l, &r, -1);
+    return 0;
+}
+
 /* ---- all of them ---- */
 
 static handler *const rows[SG_MSG_TYPE_COUNT] = {
-    [SG_MSG_L_HELLO] = hello,         [SG_MSG_L_CREATE] = create, [SG_MSG_L_ADOPT] = adopt,
-    [SG_MSG_L_DESTROY] = destroy,     [SG_MSG_L_FREEZE] = freeze, [SG_MSG_L_THAW] = thaw,
-    [SG_MSG_L_LIMIT] = limit,         [SG_MSG_L_STATS] = stats,   [SG_MSG_L_LIST] = list,
-    [SG_MSG_L_TEMPLATES] = templates, [SG_MSG_L_POOL] = pool,
+    [SG_MSG_L_HELLO] = hello,         [SG_MSG_L_CREATE] = create,
+    [SG_MSG_L_ADOPT] = adopt,         [SG_MSG_L_DESTROY] = destroy,
+    [SG_MSG_L_FREEZE] = freeze,       [SG_MSG_L_THAW] = thaw,
+    [SG_MSG_L_LIMIT] = limit,         [SG_MSG_L_STATS] = stats,
+    [SG_MSG_L_LIST] = list,           [SG_MSG_L_TEMPLATES] = templates,
+    [SG_MSG_L_POOL] = pool,           [SG_MSG_L_SNAPSHOT] = snapshot,
+    [SG_MSG_L_FORGET] = forget,       [SG_MSG_L_STORAGE] = storage,
+    [SG_MSG_L_SNAPSHOTS] = snapshots,
 };
 
 void sg_serve(struct sg_launcher *l, const struct sg_msg *m)

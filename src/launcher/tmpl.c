@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/parse.h"
 #include "image/store.h"
+#include "launcher/launcher.h"
 #include "base/banned.h"
 
 enum { FIRST_USER = 1000 };
@@ -20,6 +21,7 @@ static struct sg_tmpl *take(struct sg_template *t)
     struct sg_tmpl *ret = sg_new(struct sg_tmpl);
     ret->t = *t;
     ret->refs = 1;
+    (void)snprintf(ret->base, sizeof ret->base, "%s", t->name);
     struct stat st;
     if (t->lock_fd >= 0 && fstat(t->lock_fd, &st) == 0) {
         ret->dev = (uint64_t)st.st_dev;
@@ -28,11 +30,69 @@ static struct sg_tmpl *take(struct sg_template *t)
     return ret;
 }
 
-struct sg_tmpl *sg_tmpl_open(const char *state_dir, const char *name, struct sg_err *err)
+static bool is_snapshot(const struct sg_launcher *l, const char *name)
+{
+    return sg_id_is_valid(name, 't') && sg_vault_has(&l->vault, SG_VAULT_SNAP, name);
+}
+
+static struct sg_tmpl *open_snapshot(const struct sg_launcher *l, const char *id,
+                                     struct sg_err *err)
+{
+    char base[SG_TMPL_NAME_MAX + 1];
+    struct sg_template t;
+    if (sg_vault_base_of(&l->vault, id, base, err) < 0 ||
+        sg_template_open_pinned(l->set.state_dir, base, id, &t, err) < 0)
+        return NULL;
+    struct sg_tmpl *ret = take(&t);
+    (void)snprintf(ret->snapshot, sizeof ret->snapshot, "%s", id);
+    free(ret->t.name);
+    ret->t.name = sg_strdup(id);
+    return ret;
+}
+
+struct sg_tmpl *sg_tmpl_open(const struct sg_launcher *l, const char *name, struct sg_err *err)
 {
     struct sg_template t;
-    return sg_template_open(state_dir, name, &t, err) < 0 ? NULL : take(&t);
+    if (is_snapshot(l, name))
+        return open_snapshot(l, name, err);
+    return sg_template_open(l->set.state_dir, name, &t, err) < 0 ? NULL : take(&t);
 }
+
+/* ---- pins ---- */
+
+static bool is_host(const char *name)
+{
+    return strcmp(name, "host") == 0;
+}
+
+int sg_tmpl_pin(const struct sg_tmpl *t, const char *snapshot, struct sg_err *err)
+{
+    if (is_host(t->base))
+        return 0;
+    if (t->t.lock_fd < 0)
+        return sg_fail(err, SG_CONFLICT, "the template %s of the sandbox is gone",
+                       sg_quote(t->base).s);
+    return sg_templates_pin(t->t.lock_fd, snapshot, err);
+}
+
+void sg_tmpl_unpin(const struct sg_tmpl *t, const char *snapshot)
+{
+    if (!is_host(t->base) && t->t.lock_fd >= 0)
+        sg_templates_unpin(t->t.lock_fd, snapshot);
+}
+
+void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot)
+{
+    char dir[80];
+    sg_auto_fd store = is_host(base) ? -1 : sg_templates_open(l->set.state_dir, false, NULL);
+    if (store < 0 || sg_templates_find_pin(store, base, snapshot, dir, NULL) < 0)
+        return;
+    sg_auto_fd fd = openat(store, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        sg_templates_unpin(fd, snapshot);
+}
+
+/* ---- references ---- */
 
 struct sg_tmpl *sg_tmpl_ref(struct sg_tmpl *t)
 {
@@ -67,25 +127,30 @@ static int lock_by_inode(const char *state_dir, uint64_t dev, uint64_t ino)
     return -1;
 }
 
-struct sg_tmpl *sg_tmpl_reopen(const char *state_dir, const char *name, uint64_t dev, uint64_t ino)
+struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, uint64_t dev,
+                               uint64_t ino)
 {
     struct sg_err ignored;
     struct sg_template t;
-    if (sg_template_open(state_dir, name, &t, &ignored) < 0)
+    struct sg_tmpl *ret = sg_tmpl_open(l, name, &ignored);
+    if (!ret) {
         sg_template_init(&t, name);
-    struct sg_tmpl *ret = take(&t);
+        ret = take(&t);
+    }
     if (ret->ino != ino || ret->dev != dev) {
         sg_drop_fd(&ret->t.lock_fd);
-        ret->t.lock_fd = lock_by_inode(state_dir, dev, ino);
+        ret->t.lock_fd = lock_by_inode(l->set.state_dir, dev, ino);
         ret->dev = dev;
         ret->ino = ino;
     }
     return ret;
 }
 
-bool sg_tmpl_is_current(const struct sg_tmpl *t)
+bool sg_tmpl_is_current(const struct sg_launcher *l, const struct sg_tmpl *t)
 {
     struct stat st;
+    if (t->snapshot[0] && !sg_vault_has(&l->vault, SG_VAULT_SNAP, t->snapshot))
+        return false;
     const char *layer = t->t.layer, *slash = layer ? strrchr(layer, '/') : NULL;
     if (!slash)
         return false;

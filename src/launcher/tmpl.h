@@ -7,28 +7,44 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "ctl/msg.h"
 #include "engine/spec.h"
 #include "image/template.h"
 
+struct sg_launcher;
+
+enum { SG_TMPL_NAME_MAX = 64 }; /* as of image/template.h */
+
+/* A snapshot is a template, too: what its sandbox was made of, and a layer of the storage pool to
+ * begin with. */
 struct sg_tmpl {
     struct sg_template t;
+    char snapshot[SG_ID_LEN + 1]; /* "": none */
+    char base[SG_TMPL_NAME_MAX + 1];
     uint64_t dev, ino; /* of its directory */
     unsigned refs;
 };
 
-/* Returns a reference. */
-struct sg_tmpl *sg_tmpl_open(const char *state_dir, const char *name, struct sg_err *err);
+/* Returns a reference. `name` may be the id of a snapshot. */
+struct sg_tmpl *sg_tmpl_open(const struct sg_launcher *l, const char *name, struct sg_err *err);
 struct sg_tmpl *sg_tmpl_ref(struct sg_tmpl *t);
 void sg_tmpl_unref(struct sg_tmpl *t); /* NULL is fine */
 
 /* For a cell that was made of a directory which the name may no longer lead to: what the name says
  * now, or the usual, but the lock on the directory that it was made of, where that is still there.
  * Never fails. */
-struct sg_tmpl *sg_tmpl_reopen(const char *state_dir, const char *name, uint64_t dev, uint64_t ino);
+struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, uint64_t dev,
+                               uint64_t ino);
 
 /* Does its name still lead to it? */
-bool sg_tmpl_is_current(const struct sg_tmpl *t);
+bool sg_tmpl_is_current(const struct sg_launcher *l, const struct sg_tmpl *t);
+
+/* A snapshot of a sandbox of it is there: it must stay. Of `host` nothing must. */
+int sg_tmpl_pin(const struct sg_tmpl *t, const char *snapshot, struct sg_err *err);
+void sg_tmpl_unpin(const struct sg_tmpl *t, const char *snapshot);
+/* The snapshot is gone. */
+void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot);
 
 /* Fills what a template decides; borrows from it. */
 void sg_tmpl_fill_spec(const struct sg_tmpl *t, bool is_rootless, struct sg_cell_spec *spec);

@@ -148,10 +148,12 @@ static int layers_by_path(int fs, const int *fds, size_t count, int upper_fd, in
 }
 
 int sg_overlay_finish(struct sg_overlay *o, const int *lower_fds, size_t lower_count, int upper_fd,
-                      int work_fd, bool uses_userxattr, uint64_t attrs, struct sg_err *err)
+                      int work_fd, unsigned flags, uint64_t attrs, struct sg_err *err)
 {
     const int fs = o->fs_fd;
-    if (uses_userxattr && fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
+    if (((flags & SG_OVERLAY_USERXATTR) &&
+         fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0) ||
+        ((flags & SG_OVERLAY_VOLATILE) && fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0))
         return fail_fs(fs, "configure an overlay", err);
     int ret = o->by_path ? layers_by_path(fs, lower_fds, lower_count, upper_fd, work_fd)
                          : lower_by_fd(fs, lower_fds, lower_count);

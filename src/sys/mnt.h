@@ -36,7 +36,13 @@ struct sg_overlay {
 };
 int sg_overlay_begin(struct sg_overlay *o, int upper_fd, int work_fd, bool force_path,
                      struct sg_err *err);
+enum {
+    SG_OVERLAY_USERXATTR = 1,
+    /* Nothing is sent to the disk on behalf of the overlay: neither when it is asked to, nor when
+     * it is unmounted. For an upper layer that does not outlive its mount. */
+    SG_OVERLAY_VOLATILE = 2,
+};
 /* `lower_fds`: topmost first. The upper ones are read again when by_path. */
 int sg_overlay_finish(struct sg_overlay *o, const int *lower_fds, size_t lower_count, int upper_fd,
-                      int work_fd, bool uses_userxattr, uint64_t attrs, struct sg_err *err);
+                      int work_fd, unsigned flags, uint64_t attrs, struct sg_err *err);
 void sg_overlay_done(struct sg_overlay *o);

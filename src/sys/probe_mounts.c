@@ -129,7 +129,8 @@ static int make_overlay(bool is_rootless, bool *ret_by_path, struct sg_finding *
     struct sg_overlay o = { .fs_fd = -1 };
     int fd = sg_overlay_begin(&o, upper, work, false, &err);
     if (fd == 0)
-        fd = sg_overlay_finish(&o, &lower, 1, upper, work, is_rootless, MOUNT_ATTR_NODEV, &err);
+        fd = sg_overlay_finish(&o, &lower, 1, upper, work, is_rootless ? SG_OVERLAY_USERXATTR : 0,
+                               MOUNT_ATTR_NODEV, &err);
     *ret_by_path = o.by_path;
     sg_overlay_done(&o);
     if (fd < 0)

@@ -237,6 +237,77 @@ uint64_t sg_limits_disk_bytes(const struct sg_limits *l)
     return l->disk_bytes;
 }
 
+/* ---- the pretended storage pool ---- */
+
+bool sg_vault_is_open(const struct sg_vault *v)
+{
+    (void)v;
+    return true;
+}
+
+int sg_vault_has_room(const struct sg_vault *v, struct sg_err *err)
+{
+    (void)v;
+    return launcher->by_slot[50] ? sg_fail(err, SG_EXHAUSTED, "the pool is full") : 0;
+}
+
+const char *sg_vault_source_name(const struct sg_vault *v)
+{
+    (void)v;
+    return "image";
+}
+
+unsigned sg_hands_busy(const struct sg_hands *h)
+{
+    (void)h;
+    return 0;
+}
+
+int sg_vault_base_of(const struct sg_vault *v, const char *snapshot,
+                     char ret[SG_ERRAND_NAME_MAX + 1], struct sg_err *err)
+{
+    (void)v, (void)ret;
+    must(launcher->conn.has_hello && sg_id_is_valid(snapshot, 't'));
+    return sg_fail(err, SG_NOT_FOUND, "no such snapshot");
+}
+
+struct sg_errand *sg_vault_remove(struct sg_vault *v, enum sg_vault_kind kind, const char *name,
+                                  sg_vault_done *done, void *arg)
+{
+    (void)v, (void)done;
+    must(kind == SG_VAULT_SNAP && sg_id_is_valid(name, 't'));
+    free(arg);
+    waits = true;
+    return NULL;
+}
+
+void sg_vault_list(const struct sg_vault *v, enum sg_vault_kind kind,
+                   void (*each)(void *arg, const char *name), void *arg)
+{
+    (void)v;
+    must(kind == SG_VAULT_SNAP);
+    each(arg, "tabcdefghij012345678");
+}
+
+void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot)
+{
+    (void)l, (void)base, (void)snapshot;
+}
+
+void sg_box_snapshot(struct sg_box *b, uint32_t id, const char *name, bool stays_frozen)
+{
+    (void)stays_frozen;
+    must(b->state == SG_BOX_CLAIMED && id == asked && sg_id_is_valid(name, 't'));
+    waits = true;
+}
+
+int sg_box_disk_use(const struct sg_box *b, uint64_t *ret_used, uint64_t *ret_limit,
+                    struct sg_err *err)
+{
+    (void)b, (void)ret_used, (void)ret_limit;
+    return sg_fail(err, SG_NOT_FOUND, "no disk");
+}
+
 void sg_io_drop(struct sg_loop *l, struct sg_io *io)
 {
     (void)l;
@@ -250,8 +321,8 @@ static void set_up(void)
     static char nowhere[] = "/nonexistent";
     launcher = sg_new(struct sg_launcher);
     launcher->set.state_dir = nowhere;
-    launcher->set.permit.least = (struct sg_limits) { 4u << 20, 10, 2, 1u << 20, 0 };
-    launcher->set.permit.most = (struct sg_limits) { 1u << 30, 4000, 1000, 1u << 30, 0 };
+    launcher->set.permit.least = (struct sg_limits) { 4u << 20, 10, 2, 1u << 20, 0, false };
+    launcher->set.permit.most = (struct sg_limits) { 1u << 30, 4000, 1000, 1u << 30, 0, false };
     launcher->set.max_cells = 100;
     sg_map_init(&launcher->by_id);
     waiting_n = 0;

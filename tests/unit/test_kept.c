@@ -25,7 +25,7 @@ struct made {
     int ctl_fd;
 };
 
-static const struct sg_limits usual = { 64 * MIB, 1000, 32, 16 * MIB, 64 };
+static const struct sg_limits usual = { 64 * MIB, 1000, 32, 16 * MIB, 64, false };
 
 static int make(const char *root, struct made *ret, struct sg_err *err)
 {
@@ -203,8 +203,8 @@ static void limits_change_while_it_runs_and_all_or_nothing(void **state)
     struct sg_kept k = adopt(&m);
     struct sg_err err = { 0 };
     struct sg_kept_report r;
-    static const struct sg_limits rows[] = { { 256 * MIB, 2000, 64, 128 * MIB, 0 },
-                                             { 32 * MIB, 500, 16, 8 * MIB, 0 } };
+    static const struct sg_limits rows[] = { { 256 * MIB, 2000, 64, 128 * MIB, 0, false },
+                                             { 32 * MIB, 500, 16, 8 * MIB, 0, false } };
     for (size_t i = 0; i < SG_COUNT(rows); i++) {
         assert_ok(sg_kept_set_limits(&k, &rows[i], &err), err);
         assert_ok(sg_kept_report(&k, &r, &err), err);
@@ -222,7 +222,7 @@ static void limits_change_while_it_runs_and_all_or_nothing(void **state)
     sg_auto_fd file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     static char block[2 * MIB];
     assert_int_equal(write(file, block, sizeof block), sizeof block);
-    const struct sg_limits small = { 48 * MIB, 500, 16, MIB, 0 };
+    const struct sg_limits small = { 48 * MIB, 500, 16, MIB, 0, false };
     assert_fails(sg_kept_set_limits(&k, &small, &err), err, SG_CONFLICT);
     assert_int_equal(k.limits.mem_bytes, 32 * MIB);
     assert_ok(sg_kept_report(&k, &r, &err), err);

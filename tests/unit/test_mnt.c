@@ -115,7 +115,7 @@ static void check_overlay(int scratch, const int *lower, bool by_path)
     assert_true(up >= 0 && work >= 0);
     assert_ok(sg_overlay_begin(&o, up, work, by_path, &err), err);
     assert_true(o.by_path || !by_path);
-    sg_auto_fd mnt = sg_overlay_finish(&o, lower, 2, up, work, false, MOUNT_ATTR_NOSUID, &err);
+    sg_auto_fd mnt = sg_overlay_finish(&o, lower, 2, up, work, 0, MOUNT_ATTR_NOSUID, &err);
     sg_overlay_done(&o);
     assert_int_equal(o.fs_fd, -1);
     if (mnt < 0)
@@ -176,7 +176,7 @@ static void a_layer_that_is_no_directory_is_refused_with_the_kernels_words(void 
     sg_auto_fd file = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_ok(sg_overlay_begin(&o, up, work, false, &err), err);
     const int lower[1] = { file };
-    assert_int_equal(sg_overlay_finish(&o, lower, 1, up, work, false, 0, &err), -1);
+    assert_int_equal(sg_overlay_finish(&o, lower, 1, up, work, 0, 0, &err), -1);
     sg_overlay_done(&o);
     assert_non_null(strstr(err.msg, "overlay"));
 }

@@ -7,8 +7,9 @@
 #include "launcher/permit.h"
 #include "base/banned.h"
 
-#define MIB (1ull << 20)
-#define ID  "sabcdefghij012345678"
+#define MIB      (1ull << 20)
+#define ID       "sabcdefghij012345678"
+#define SNAPSHOT "tabcdefghij012345678"
 
 static const struct sg_permit permit = { .least = { 4 * MIB, 10, 2, MIB, 0 },
                                          .most = { 512 * MIB, 2000, 100, 256 * MIB, 0 } };
@@ -50,6 +51,10 @@ static void every_question_of_the_table_has_a_row_and_nothing_else_has(void **st
         m.type = (enum sg_msg_type)type;
         if (type == SG_MSG_L_HELLO)
             m.l_hello = (struct sg_msg_l_hello) { .version = SG_CTL_VERSION };
+        if (type == SG_MSG_L_SNAPSHOT)
+            m.l_snapshot = (struct sg_msg_l_snapshot) { sg_text_of(ID), sg_text_of(SNAPSHOT), 0 };
+        if (type == SG_MSG_L_FORGET)
+            m.l_forget.snapshot = sg_text_of(SNAPSHOT);
         const bool is_asked = sg_msg_table[type].role == SG_ROLE_ASK;
         if (judge(&m) != (is_asked ? SG_OK : SG_DENIED))
             fail_msg("%s is judged as %s", sg_msg_table[type].name, sg_kind_name(judge(&m)));
@@ -82,6 +87,15 @@ static void names_are_ids_and_templates_never_paths(void **state)
         assert_int_equal(judge(&m), SG_INVALID);
         m = (struct sg_msg) { .type = SG_MSG_L_DESTROY };
         m.l_name.sandbox = sg_text_of(bad_ids[i]);
+        assert_int_equal(judge(&m), SG_INVALID);
+        m = (struct sg_msg) { .type = SG_MSG_L_SNAPSHOT };
+        m.l_snapshot =
+            (struct sg_msg_l_snapshot) { sg_text_of(bad_ids[i]), sg_text_of(SNAPSHOT), 0 };
+        assert_int_equal(judge(&m), SG_INVALID);
+        m.l_snapshot = (struct sg_msg_l_snapshot) { sg_text_of(ID), sg_text_of(bad_ids[i]), 0 };
+        assert_int_equal(judge(&m), SG_INVALID);
+        m = (struct sg_msg) { .type = SG_MSG_L_FORGET };
+        m.l_forget.snapshot = sg_text_of(bad_ids[i]);
         assert_int_equal(judge(&m), SG_INVALID);
     }
     for (size_t i = 0; i < SG_COUNT(bad_templates); i++) {

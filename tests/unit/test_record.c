@@ -37,7 +37,7 @@ static struct sg_record claimed(uint32_t slot)
                            .start_ticks = 99,
                            .sandbox = "sabcdefghij012345678",
                            .template = "base" };
-    const struct sg_limits limits = { 1u << 20, 500, 16, 2u << 20, 64 };
+    const struct sg_limits limits = { 1u << 20, 500, 16, 2u << 20, 64, false };
     sg_record_set_limits(&r, &limits);
     return r;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/audit.h>
+#include <linux/btrfs.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
 #include <linux/rtc.h>
@@ -50,6 +51,12 @@ static const struct word constants[] = {
     WORD(AF_INET6),
     WORD(AF_NETLINK),
     WORD(AF_UNIX),
+    WORD(BTRFS_IOC_SNAP_CREATE),
+    WORD(BTRFS_IOC_SNAP_CREATE_V2),
+    WORD(BTRFS_IOC_SNAP_DESTROY),
+    WORD(BTRFS_IOC_SNAP_DESTROY_V2),
+    WORD(BTRFS_IOC_SUBVOL_CREATE),
+    WORD(BTRFS_IOC_SUBVOL_CREATE_V2),
     WORD(CLONE_NEWCGROUP),
     WORD(CLONE_NEWIPC),
     WORD(CLONE_NEWNET),
