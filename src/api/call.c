@@ -129,3 +129,10 @@ int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err)
     sg_exchange_of(c)->closes = true;
     return -1;
 }
+
+/* The bytes are ours, whoever sees them as constant: the arena's, or the exchange's buffer. */
+void sg_call_wipe(struct sg_call *c, struct sg_str part)
+{
+    explicit_bzero((void *)(uintptr_t)part.p, part.n);
+    explicit_bzero((void *)(uintptr_t)c->body.p, c->body.n);
+}

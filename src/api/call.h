@@ -88,6 +88,9 @@ const char *sg_call_domain(struct sg_call *c);
  * already, and this connection ends with the reply. */
 int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err);
 
+/* Overwrites the body and `part` of its tree: they held what nobody is to find in memory later. */
+void sg_call_wipe(struct sg_call *c, struct sg_str part);
+
 /* Streaming bodies (routes with SG_ROUTE_STREAM), and messages of a WebSocket: nothing is delivered
  * while paused. The last piece comes always, perhaps empty. */
 void sg_call_pause_body(struct sg_call *c, bool is_paused);

@@ -54,6 +54,7 @@ static const struct {
     { "template", "Templates that sandboxes start from" },
     { "keys", "Keys that speak for an organisation" },
     { "orgs", "Organisations and their quotas" },
+    { "secrets", "Secrets of an organisation, write-only" },
     { "audit", "The record of who did what" },
     { "tls", "A certificate for the service" },
 };

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "daemon/confine.h"
+#include "daemon/sealing.h"
 #include "daemon/service.h"
 #include "daemon/settings.h"
 #include "base/banned.h"
@@ -59,8 +60,10 @@ static int prepare(struct sg_err *err)
 static int run(struct sg_settings *settings, struct sg_err *err)
 {
     struct sg_confined confined;
+    struct sg_seal_key seal_to;
     const uint32_t operator_uid = geteuid();
-    if (prepare(err) < 0 || sg_confine(settings->state_dir, &confined, err) < 0)
+    if (prepare(err) < 0 || sg_sealing_key(settings->seal_dir, &seal_to, err) < 0 ||
+        sg_confine(settings->state_dir, &confined, err) < 0)
         return -1;
     if (!confined.has_own_id)
         sg_log(SG_LOG_WARN, "no id of its own here: the daemon runs as its user, confined");
@@ -68,6 +71,7 @@ static int run(struct sg_settings *settings, struct sg_err *err)
         .settings = settings,
         .dir = "/state",
         .operator_uid = operator_uid,
+        .seal_to = &seal_to,
         .launcher_fd = LAUNCHER_FD,
         .tcp_fd = fcntl(TCP_FD, F_GETFD) >= 0 ? TCP_FD : -1,
         .unix_fd = UNIX_FD,

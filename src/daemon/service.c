@@ -101,6 +101,7 @@ static void set_manager_options(struct service *s)
         .default_template = set->template,
         .journal_dir_fd = s->journal_fd,
         .reconcile_ms = set->reconcile_ms,
+        .seal_to = s->o->seal_to,
     };
 }
 

@@ -54,6 +54,7 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
         return -1;
     s->domain = sg_strdup(c->serve_domain);
     s->state_dir = sg_printf("%s/daemon", c->state_dir);
+    s->seal_dir = sg_printf("%s/seal", c->state_dir);
     s->template = sg_strdup(c->serve_template);
     s->log_level = sg_strdup(c->serve_log_level);
     s->mem_bytes = c->memory_bytes;
@@ -92,6 +93,7 @@ void sg_settings_done(struct sg_settings *s)
     if (s->tls_key)
         explicit_bzero(s->tls_key, strlen(s->tls_key));
     free(s->state_dir);
+    free(s->seal_dir);
     free(s->template);
     free(s->log_level);
     free(s->tls_cert);

@@ -8,6 +8,7 @@
 
 struct sg_settings { /* all texts owned */
     char *state_dir; /* of the daemon: STATE/daemon */
+    char *seal_dir;  /* STATE/seal: not for the daemon; see sealing.h */
     char *template, *log_level;
     char *tls_cert, *tls_key;                        /* PEM texts, or NULL */
     char *domain;                                    /* NAME[:PORT], or "" */

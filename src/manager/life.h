@@ -10,6 +10,8 @@
  *     told); other writes of the row repeat `row_state`, so none of them sets it back. */
 #pragma once
 
+#include "base/json.h"
+#include "base/jsonr.h"
 #include "manager/manager_internal.h"
 #include "store/store.h"
 #include "tier/peer.h"
@@ -124,6 +126,9 @@ struct sg_sandbox *sg_row_load(struct sg_manager *m, const struct sg_sandbox_row
                                struct sg_err *err);
 void sg_pairs_copy(struct sg_pairs *to, const struct sg_pair *v, size_t n);
 void sg_pairs_done(struct sg_pairs *p);
+/* As a JSON object, and back. */
+void sg_pairs_write(struct sg_json *j, const struct sg_pairs *p);
+void sg_pairs_read(const struct sg_jval *v, struct sg_pairs *to);
 
 /* ---- list.c ---- */
 
@@ -239,6 +244,12 @@ void sg_refusals_sum(struct sg_manager *m);
 int sg_key_hash(const char *key, size_t n, char ret[65], struct sg_err *err);
 bool sg_tenant_name_is_fine(const char *name);
 enum { SG_RATE_MAX = 1000000000 }; /* per second */
+
+/* ---- secret.c ---- */
+
+int sg_secret_load(struct sg_manager *m, struct sg_err *err);
+void sg_secret_free_all(struct sg_manager *m);
+void sg_secret_forget_all(struct sg_manager *m, const struct sg_org *o); /* of a removed one */
 
 /* ---- events.c ---- */
 

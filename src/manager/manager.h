@@ -13,6 +13,7 @@
 #include "manager/tenant.h"
 
 struct sg_audit;
+struct sg_seal_key;
 struct sg_store;
 struct sg_buf;
 
@@ -23,7 +24,8 @@ struct sg_manager_options {
     const char *default_template;
     int journal_dir_fd; /* borrowed: where journals live */
     struct sg_quota default_quota;
-    uint64_t reconcile_ms; /* between two looks at everything */
+    uint64_t reconcile_ms;             /* between two looks at everything */
+    const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
 };
 
 /* Takes `launcher_fd`; borrows the rest. Loads the store, adopts what lives, ends what nobody

@@ -95,6 +95,7 @@ struct sg_manager {
     struct sg_org *default_org;
     struct sg_org *dead_orgs; /* removed, but a call may still hold them */
     struct sg_key *dead_keys;
+    struct sg_secret *secrets; /* all of them, by organisation and name */
 
     struct sg_event_ring events;
     struct sg_metrics metrics;

@@ -268,6 +268,7 @@ int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id
     *r = (struct removal) { m, o, cb, arg };
     /* At once: no call may come through its keys from here on. */
     sg_key_forget_all(m, o);
+    sg_secret_forget_all(m, o);
     (void)sg_map_remove(&m->orgs, o->id.s);
     o->next_dead = m->dead_orgs;
     m->dead_orgs = o;

@@ -33,9 +33,8 @@ void sg_pairs_done(struct sg_pairs *p)
     *p = (struct sg_pairs) { 0 };
 }
 
-static void write_pairs(struct sg_json *j, const char *key, const struct sg_pairs *p)
+void sg_pairs_write(struct sg_json *j, const struct sg_pairs *p)
 {
-    sg_json_key(j, key);
     sg_json_open(j, '{');
     for (size_t i = 0; i < p->n; i++) {
         sg_json_key(j, p->v[i].name);
@@ -44,7 +43,7 @@ static void write_pairs(struct sg_json *j, const char *key, const struct sg_pair
     sg_json_close(j, '}');
 }
 
-static void read_pairs(const struct sg_jval *v, struct sg_pairs *to)
+void sg_pairs_read(const struct sg_jval *v, struct sg_pairs *to)
 {
     if (!v || v->kind != SG_J_OBJECT || v->list.n == 0)
         return;
@@ -88,8 +87,10 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_json_bool(&j, s->life->is_known);
     sg_json_key(&j, "isEnding");
     sg_json_bool(&j, s->life->is_ending);
-    write_pairs(&j, "metadata", &s->metadata);
-    write_pairs(&j, "env", &s->env);
+    sg_json_key(&j, "metadata");
+    sg_pairs_write(&j, &s->metadata);
+    sg_json_key(&j, "env");
+    sg_pairs_write(&j, &s->env);
     if (s->door) {
         sg_json_key(&j, "door");
         sg_json_str(&j, s->door);
@@ -180,8 +181,8 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->was_parked = spec.was_parked;
     s->life->is_known = spec.is_known;
     s->life->is_ending = spec.is_ending;
-    read_pairs(spec.metadata, &s->metadata);
-    read_pairs(spec.env, &s->env);
+    sg_pairs_read(spec.metadata, &s->metadata);
+    sg_pairs_read(spec.env, &s->env);
     s->door = spec.door ? sg_strdup(spec.door) : NULL;
     return 0;
 }

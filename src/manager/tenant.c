@@ -103,7 +103,7 @@ int sg_tenant_load(struct sg_manager *m, struct sg_err *err)
     sg_map_init(&m->orgs);
     sg_map_init(&m->keys);
     sg_map_init(&m->keys_by_hash);
-    if (sg_org_load(m, err) < 0 || sg_key_load(m, err) < 0)
+    if (sg_org_load(m, err) < 0 || sg_key_load(m, err) < 0 || sg_secret_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -112,6 +112,7 @@ void sg_tenant_free(struct sg_manager *m)
 {
     size_t cursor = 0;
 
+    sg_secret_free_all(m);
     for (struct sg_key *k; (k = sg_map_next(&m->keys, &cursor));)
         sg_key_free(k);
     cursor = 0;

@@ -63,6 +63,10 @@ struct sg_key_row {
     const char *scopes, *templates;             /* "read exec admin"; JSON array, "[]": all */
     int64_t created_ms, expires_ms, revoked_ms, rate_per_s; /* 0: never, no limit */
 };
+struct sg_secret_row {
+    const char *id, *org, *name, *metadata, *sealed; /* metadata: JSON; sealed: seal/seal.h */
+    int64_t version, created_ms, updated_ms;
+};
 struct sg_event_row {
     int64_t seq, at_ms;
     const char *org, *sandbox, *type, *data; /* data: JSON object */
@@ -86,6 +90,8 @@ void sg_store_put_org(struct sg_store *s, const struct sg_org_row *r, enum sg_st
                       sg_store_done *done, void *arg);
 void sg_store_put_key(struct sg_store *s, const struct sg_key_row *r, enum sg_store_mode mode,
                       sg_store_done *done, void *arg);
+void sg_store_put_secret(struct sg_store *s, const struct sg_secret_row *r, enum sg_store_mode mode,
+                         sg_store_done *done, void *arg);
 void sg_store_add_event(struct sg_store *s, const struct sg_event_row *r); /* old ones are pruned */
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r);
 void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum sg_store_mode mode,
@@ -93,6 +99,7 @@ void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum s
 /* With its execs. */
 void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_remove_secret(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 
@@ -109,6 +116,8 @@ int sg_store_each_org(struct sg_store *s, bool (*row)(void *arg, const struct sg
                       void *arg, struct sg_err *err);
 int sg_store_each_key(struct sg_store *s, bool (*row)(void *arg, const struct sg_key_row *r),
                       void *arg, struct sg_err *err);
+int sg_store_each_secret(struct sg_store *s, bool (*row)(void *arg, const struct sg_secret_row *r),
+                         void *arg, struct sg_err *err);
 /* After `after_seq`, oldest first. */
 int sg_store_each_event(struct sg_store *s, int64_t after_seq,
                         bool (*row)(void *arg, const struct sg_event_row *r), void *arg,

@@ -37,12 +37,14 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_PUT_EXEC,
                    SG_WRITE_PUT_ORG,
                    SG_WRITE_PUT_KEY,
+                   SG_WRITE_PUT_SECRET,
                    SG_WRITE_ADD_EVENT,
                    SG_WRITE_ADD_USAGE,
                    SG_WRITE_ADD_AUDIT,
                    SG_WRITE_REMOVE_SANDBOX,
                    SG_WRITE_REMOVE_EXEC,
                    SG_WRITE_REMOVE_ORG,
+                   SG_WRITE_REMOVE_SECRET,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

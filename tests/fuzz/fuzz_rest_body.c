@@ -15,6 +15,7 @@
 #include "base/jsonr.h"
 #include "ctl/chan.h"
 #include "manager/files.h"
+#include "manager/secret.h"
 #include "base/banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -307,6 +308,26 @@ int sg_key_create(struct sg_manager *m, const struct sg_who *who, const struct s
     return refused(err);
 }
 
+int sg_secret_set(struct sg_manager *m, const struct sg_who *who, const struct sg_secret_spec *spec,
+                  sg_secret_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)m, (void)who, (void)cb, (void)arg;
+    check_text(spec->name);
+    check_text(spec->value.p);
+    demand(spec->has_metadata || !spec->metadata_n);
+    for (size_t i = 0; i < spec->metadata_n; i++) {
+        check_text(spec->metadata[i].name);
+        check_text(spec->metadata[i].value);
+    }
+    return refused(err);
+}
+
+/* The input is libFuzzer's own. */
+void sg_call_wipe(struct sg_call *c, struct sg_str part)
+{
+    (void)c, (void)part;
+}
+
 int sg_org_create(struct sg_manager *m, const struct sg_who *who, const char *name,
                   const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err)
 {
@@ -341,7 +362,8 @@ static bool reads_json(const struct sg_route *r)
     static const char *const none[] = { "/pause", "/resume", "/stop", "/start", "/reconcile" };
     if (r->method == M_GET)
         return strstr(r->path, "/ws") != NULL;
-    if ((r->method != M_POST && r->method != M_PATCH) || r->flags & SG_ROUTE_STREAM)
+    if ((r->method != M_POST && r->method != M_PATCH && r->method != M_PUT) ||
+        r->flags & SG_ROUTE_STREAM)
         return false;
     for (size_t i = 0; i < SG_COUNT(none); i++)
         if (strlen(r->path) > strlen(none[i]) &&

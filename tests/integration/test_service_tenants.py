@@ -17,7 +17,7 @@ from service import Box, Service
 
 MIB = 1 << 20
 NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
-          "late": "s" + "1" * 19}
+          "secret": "c" + "0" * 19, "late": "s" + "1" * 19}
 
 
 def soon(seconds):
@@ -254,7 +254,7 @@ BODIES = {
     "resizeTerminal": {"rows": 1, "cols": 1}, "makeDirectory": {"path": "/workspace/foreign"},
     "moveFile": {"from": "/workspace/f", "to": "/workspace/foreign"},
     "changeMode": {"path": "/workspace/f", "mode": "0000"},
-    "changeOrg": {"name": "taken over"},
+    "changeOrg": {"name": "taken over"}, "setSecret": {"value": "taken over"},
 }
 QUERIES = {"path": "/workspace/f", "recursive": "1", "close": "1", "follow": "1"}
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
@@ -287,10 +287,12 @@ def test_what_is_anothers_answers_as_what_is_not_there_on_every_route(service, t
     box.write("/workspace/f", b"untouched")
     run = box.spawn("sleep 1000")["id"]
     key = tenant.post("/v1/keys", {"name": "victim"}, expect=201)
+    secret = tenant.put("/v1/secrets/victim", {"value": "v"}, expect=200)
     org, thief = service.tenant("thief")
     own = Box(thief)
     late = Box(tenant)  # after the thief's: its place in the list must not be told either
-    theirs = {"id": box.id, "exec": run, "key": key["id"], "org": tenant.org, "late": late.id}
+    theirs = {"id": box.id, "exec": run, "key": key["id"], "secret": secret["id"],
+              "org": tenant.org, "late": late.id}
     walked = 0
     for method, path, op in openapi.operations():
         names = re.findall(r"\{(\w+)\}", path)

@@ -249,6 +249,23 @@ const alone = {
     const error = await rejects(Sandbox.create('no-such-template'))
     assert.match(error.message, /404.*not found/)
   },
+  async 'secrets are kept and never shown'() {
+    const { Secret } = e2b
+    need(Secret, 'Secret')
+    const made = await Secret.create('Js-Secret', 'hidden value', { metadata: { team: 'blue' } })
+    assert.deepEqual([made.name, made.version, made.metadata], ['js-secret', 1, { team: 'blue' }])
+    await rejects(Secret.create('js-secret', 'again'), 'SecretError')
+    assert.equal((await Secret.update(made.secretId, 'another')).version, 2)
+    assert.equal((await Secret.getInfo('js-secret')).secretId, made.secretId)
+    await Secret.create('js-second', 'x')
+    const pages = Secret.list({ limit: 1 }), names = []
+    while (pages.hasNext) names.push(...(await pages.nextItems()).map((s) => s.name))
+    assert.deepEqual(names, ['js-second', 'js-secret'])
+    for (const name of names) assert.equal(await Secret.destroy(name), true)
+    assert.equal(await Secret.destroy('js-secret'), false)
+    assert.equal(await Secret.exists('js-secret'), false)
+    await rejects(Secret.update('js-secret', 'x'), 'SecretNotFoundError')
+  },
   async 'a wrong key is refused'() {
     const error = await rejects(Sandbox.create(template, { apiKey: 'e2b_' + '0'.repeat(40) }))
     assert.ok(error.name === 'AuthenticationError' || /401/.test(error.message), error)

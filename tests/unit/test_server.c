@@ -364,6 +364,18 @@ static void a_thousand_idle_connections_are_small(void **state)
     assert_true(after < before + (3 << 20));
 }
 
+static void what_a_call_held_is_wiped(void **state)
+{
+    (void)state;
+    char body[] = "{\"value\":\"hidden\"}", part[] = "hidden";
+    struct sg_call c = { .body = sg_str_of(body) };
+    sg_call_wipe(&c, sg_str_of(part));
+    for (size_t i = 0; i < sizeof body; i++)
+        assert_int_equal(body[i], 0);
+    for (size_t i = 0; i < sizeof part; i++)
+        assert_int_equal(part[i], 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, rig_set_up, rig_tear_down)
@@ -384,6 +396,7 @@ int main(void)
         TEST(a_refusal_is_not_taken_back_by_a_reset),
         TEST(files_arrive_whole),
         TEST(a_file_that_shrank_breaks_the_connection_and_nothing_else),
+        cmocka_unit_test(what_a_call_held_is_wiped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,8 +157,10 @@ sg_e2b_handler sg_e2b_create_v1, sg_e2b_create_v2, sg_e2b_connect_v1, sg_e2b_con
 sg_e2b_handler sg_e2b_metrics, sg_e2b_logs_v1, sg_e2b_logs_v2;
 sg_e2b_handler sg_e2b_template_list, sg_e2b_template_get, sg_e2b_template_alias,
     sg_e2b_template_tags, sg_e2b_template_change, sg_e2b_teams;
-sg_e2b_handler sg_e2b_no_snapshot, sg_e2b_no_fork, sg_e2b_no_volume, sg_e2b_no_secret,
-    sg_e2b_no_build, sg_e2b_empty_list;
+sg_e2b_handler sg_e2b_no_snapshot, sg_e2b_no_fork, sg_e2b_no_volume, sg_e2b_no_build,
+    sg_e2b_empty_list;
+sg_e2b_handler sg_e2b_secret_list, sg_e2b_secret_create, sg_e2b_secret_get, sg_e2b_secret_update,
+    sg_e2b_secret_remove;
 /* The sandbox of {id}, which may have a client's suffix; NULL with the text that clients expect. */
 struct sg_sandbox *sg_e2b_sandbox(struct sg_call *c, struct sg_err *err);
 /* {sandboxID,templateID,clientID,envdVersion,...} */

@@ -53,11 +53,11 @@ static const struct sg_route rows[] = {
     { M_POST,   "/volumes", X, 0, sg_e2b_no_volume, "Make a volume" },
     { M_GET,    "/volumes/{id}", R, 0, sg_e2b_no_volume, "One volume" },
     { M_DELETE, "/volumes/{id}", X, 0, sg_e2b_no_volume, "Remove a volume" },
-    { M_GET,    "/secrets", R, 0, sg_e2b_empty_list, "Secrets" },
-    { M_POST,   "/secrets", X, 0, sg_e2b_no_secret, "Keep a secret" },
-    { M_GET,    "/secrets/{id}", R, 0, sg_e2b_no_secret, "One secret" },
-    { M_POST,   "/secrets/{id}", X, 0, sg_e2b_no_secret, "Change a secret" },
-    { M_DELETE, "/secrets/{id}", X, 0, sg_e2b_no_secret, "Remove a secret" },
+    { M_GET,    "/secrets", R, 0, sg_e2b_secret_list, "Secrets" },
+    { M_POST,   "/secrets", X, 0, sg_e2b_secret_create, "Keep a secret" },
+    { M_GET,    "/secrets/{id}", R, 0, sg_e2b_secret_get, "One secret" },
+    { M_POST,   "/secrets/{id}", X, 0, sg_e2b_secret_update, "Change a secret" },
+    { M_DELETE, "/secrets/{id}", X, 0, sg_e2b_secret_remove, "Remove a secret" },
 };
 /* clang-format on */
 

@@ -76,6 +76,10 @@ static const struct sg_route rows[] = {
     { M_GET,    "/v1/audit/verify", A, SG_ROUTE_OPERATOR | N, sg_rest_audit_verify, "Is the record whole?" },
     { M_GET,    "/v1/reconcile", A, SG_ROUTE_OPERATOR | N, sg_rest_reconcile_get, "The last comparison of all there is" },
     { M_POST,   "/v1/reconcile", A, SG_ROUTE_OPERATOR | N, sg_rest_reconcile_run, "Compare now" },
+    { M_GET,    "/v1/secrets", R, N, sg_rest_secret_list, "Secrets of the organisation" },
+    { M_GET,    "/v1/secrets/{secret}", R, N, sg_rest_secret_get, "One secret, without its value" },
+    { M_PUT,    "/v1/secrets/{secret}", X, N, sg_rest_secret_set, "Keep a secret, or a new value of it" },
+    { M_DELETE, "/v1/secrets/{secret}", X, N, sg_rest_secret_remove, "Remove a secret" },
     { M_GET,    "/v1/openapi.json", 0, SG_ROUTE_OPEN | N, sg_rest_openapi, "This description" },
 };
 /* clang-format on */
