@@ -65,6 +65,7 @@ int sg_cmd_kill(struct sg_cli *cli);
 int sg_cmd_rm(struct sg_cli *cli);
 int sg_cmd_stats(struct sg_cli *cli);
 int sg_cmd_events(struct sg_cli *cli);
+int sg_cmd_route(struct sg_cli *cli);
 int sg_cmd_keys_list(struct sg_cli *cli);
 int sg_cmd_keys_create(struct sg_cli *cli);
 int sg_cmd_keys_revoke(struct sg_cli *cli);

@@ -50,7 +50,9 @@ struct sg_config {
     uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */
     uint64_t serve_reconcile_ms;                          /* 0: never */
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
-    char *url;                                            /* "": by serve_run_dir */
+    char *router_rules;             /* "": the default place, if there is one */
+    struct sg_strlist router_tiers; /* the tiers that count as there; none: what is there */
+    char *url;                      /* "": by serve_run_dir */
     char *tls_ca; /* who signs the service's certificate; "": what `tls init` made, or anybody */
     /* Of single commands; flags only. */
     uint64_t idle_timeout_ms, retries; /* create */
@@ -63,10 +65,15 @@ struct sg_config {
     uint64_t sandboxes, creates_per_second; /* orgs create */
     uint64_t interval_ms, limit;            /* top; audit list */
     bool ids, detach, follow, all, keep;    /* ps; exec, serve; logs, events; rm; down */
-    char *name;                             /* template import, keys create */
-    bool force, names, sudo;                /* template build, import; list; import */
-    char *dir;                              /* tls init; "": STATE/tls */
-    char *config_file;                      /* --config; "" when not given */
+    char *operation, *trust, *agent, *tier; /* route, task run */
+    char *needs_network, *needs_files;
+    struct sg_strlist wants;
+    uint64_t parallel, seconds_ms;
+    bool explain;
+    char *name;              /* template import, keys create */
+    bool force, names, sudo; /* template build, import; list; import */
+    char *dir;               /* tls init; "": STATE/tls */
+    char *config_file;       /* --config; "" when not given */
 };
 
 enum sg_origin_kind {
@@ -76,7 +83,7 @@ enum sg_origin_kind {
     SG_FROM_FLAG,
 };
 
-enum { SG_MAX_OPTIONS = 96, SG_MAX_CONFIG_FILES = 2, SG_MAX_CONFIG_BYTES = 1 << 20 };
+enum { SG_MAX_OPTIONS = 160, SG_MAX_CONFIG_FILES = 2, SG_MAX_CONFIG_BYTES = 1 << 20 };
 
 struct sg_origin {
     enum sg_origin_kind kind;

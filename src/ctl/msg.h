@@ -83,6 +83,7 @@ enum sg_msg_type {
     SG_MSG_L_FORGET,
     SG_MSG_L_SNAPSHOTS,
     SG_MSG_L_STORAGE,
+    SG_MSG_L_RULES,
     /* launcher to daemon: same id as the question */
     SG_MSG_L_WELCOME,
     SG_MSG_L_CELL,
@@ -92,6 +93,7 @@ enum sg_msg_type {
     SG_MSG_L_LISTED,
     SG_MSG_L_SNAPPED,
     SG_MSG_L_STORED,
+    SG_MSG_L_RULED,
     /* launcher to daemon, unasked */
     SG_MSG_L_ENDED,
     SG_MSG_TYPE_COUNT,
@@ -329,6 +331,9 @@ struct sg_msg_l_stored {
     uint64_t total_bytes, free_bytes, errands; /* errands: not done yet */
     struct sg_text source, why;                /* "image", "directory", "tmpfs"; why not */
 };
+struct sg_msg_l_rules { /* RULES: what the asker has; RULED: what there is, its file if other */
+    uint64_t stamp;
+};
 struct sg_msg_l_ended {
     struct sg_text sandbox;
     uint32_t cause;
@@ -383,6 +388,7 @@ struct sg_msg {
         struct sg_msg_l_forget l_forget;
         struct sg_msg_l_snapped l_snapped;
         struct sg_msg_l_stored l_stored;
+        struct sg_msg_l_rules l_rules, l_ruled;
         struct sg_msg_l_ended l_ended;
     };
 };

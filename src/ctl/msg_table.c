@@ -151,6 +151,8 @@ static const struct sg_field l_stored[] = {
     U32(l_stored, flags, 3), U64(l_stored, total_bytes),        U64(l_stored, free_bytes),
     U64(l_stored, errands),  TEXT(l_stored, source, LABEL_MAX), TEXT(l_stored, why, LABEL_MAX),
 };
+static const struct sg_field l_rules[] = { U64(l_rules, stamp) };
+static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills) };
@@ -212,6 +214,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_FORGET] = ROW("l_forget", SG_ROLE_ASK, 0, l_forget),
     [SG_MSG_L_SNAPSHOTS] = ROW("l_snapshots", SG_ROLE_ASK, 0, l_list),
     [SG_MSG_L_STORAGE] = BARE("l_storage", SG_ROLE_ASK),
+    [SG_MSG_L_RULES] = ROW("l_rules", SG_ROLE_ASK, 0, l_rules),
     [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
     [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),
     [SG_MSG_L_DONE] = BARE("l_done", SG_ROLE_ANSWER),
@@ -220,5 +223,6 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_LISTED] = ROW("l_listed", SG_ROLE_ANSWER, 0, l_listed),
     [SG_MSG_L_SNAPPED] = ROW("l_snapped", SG_ROLE_ANSWER, 0, l_snapped),
     [SG_MSG_L_STORED] = ROW("l_stored", SG_ROLE_ANSWER, 0, l_stored),
+    [SG_MSG_L_RULED] = ROW("l_ruled", SG_ROLE_ANSWER, 1, l_ruled),
     [SG_MSG_L_ENDED] = ROW("l_ended", SG_ROLE_NEWS, 0, l_ended),
 };

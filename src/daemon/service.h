@@ -10,7 +10,7 @@
 struct sg_seal_key;
 
 struct sg_service_options {
-    const struct sg_settings *settings;
+    struct sg_settings *settings;
     const char *dir;                   /* of the database and the journals */
     uint32_t operator_uid;             /* whose clients on the unix socket need no key */
     const struct sg_seal_key *seal_to; /* public */

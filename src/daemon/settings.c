@@ -48,11 +48,46 @@ static int read_tls(const struct sg_config *c, struct sg_settings *s, struct sg_
     return 0;
 }
 
+/* Read here, while files can be seen: a service does not start with rules that make no sense. */
+static int read_rules(const char *named, struct sg_rules **ret, struct sg_err *err)
+{
+    const char *path = *named ? named : SG_RULES_DEFAULT_PATH;
+    sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT && !*named)
+        return 0;
+    if (fd < 0)
+        return sg_fail(err, SG_INVALID, "open %s: %s", sg_quote(path).s, strerror(errno));
+    sg_auto_buf text;
+    sg_buf_init(&text, SG_RULES_MAX_BYTES);
+    if (sg_buf_read_fd(&text, fd, path, err) < 0)
+        return -1;
+    *ret = sg_rules_parse((struct sg_str) { (const char *)text.p, text.n }, path, err);
+    return *ret ? 0 : -1;
+}
+
+/* router.tiers: a host with more or less than this one, to try rules. */
+static int take_tiers(const struct sg_strlist *tiers, struct sg_walls *ret, struct sg_err *err)
+{
+    *ret = sg_walls_today;
+    for (unsigned w = 0; tiers->n && w < SG_WALL_COUNT; w++)
+        ret->missing[w] = "not among router.tiers of the settings";
+    for (size_t i = 0; i < tiers->n; i++) {
+        int w = sg_router_word(sg_wall_names, SG_WALL_COUNT, "tier", sg_str_of(tiers->v[i]), err);
+        if (w < 0)
+            return sg_wrap(err, "router.tiers");
+        ret->missing[w] = NULL;
+    }
+    return 0;
+}
+
 static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
 {
     if (read_tls(c, s, err) < 0)
         return -1;
     s->domain = sg_strdup(c->serve_domain);
+    if (read_rules(c->router_rules, &s->rules, err) < 0 ||
+        take_tiers(&c->router_tiers, &s->walls, err) < 0)
+        return sg_wrap(err, "read the router's rules");
     s->state_dir = sg_printf("%s/daemon", c->state_dir);
     s->seal_dir = sg_printf("%s/seal", c->state_dir);
     s->template = sg_strdup(c->serve_template);
@@ -92,6 +127,7 @@ void sg_settings_done(struct sg_settings *s)
 {
     if (s->tls_key)
         explicit_bzero(s->tls_key, strlen(s->tls_key));
+    sg_rules_free(s->rules);
     free(s->state_dir);
     free(s->seal_dir);
     free(s->template);

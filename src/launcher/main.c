@@ -163,6 +163,7 @@ static void take_settings(struct sg_launcher *l, const struct sg_config *c)
 {
     l->set.run_dir = sg_strdup(c->serve_run_dir);
     l->set.state_dir = sg_strdup(c->state_dir);
+    l->set.rules_path = *c->router_rules ? sg_strdup(c->router_rules) : NULL;
     l->set.defaults = (struct sg_limits) { .mem_bytes = c->memory_bytes,
                                            .cpu_milli = c->cpu_milli,
                                            .pids = c->pids,
@@ -372,6 +373,7 @@ static void free_launcher(struct sg_launcher *l)
     sg_map_done(&l->by_id);
     free(l->set.run_dir);
     free(l->set.state_dir);
+    free(l->set.rules_path);
     free(l->daemon.program);
     free(l->daemon.config);
     sg_drop_fd(&l->daemon.tcp_fd);

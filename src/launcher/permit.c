@@ -129,6 +129,7 @@ static const struct {
     [SG_MSG_L_FORGET] = { check_forget, false },
     [SG_MSG_L_SNAPSHOTS] = { check_nothing, false },
     [SG_MSG_L_STORAGE] = { check_nothing, false },
+    [SG_MSG_L_RULES] = { check_nothing, false },
 };
 
 int sg_permit_check(const struct sg_permit *p, bool has_hello, const struct sg_msg *m,

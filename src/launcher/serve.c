@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "image/store.h"
 #include "launcher/launcher.h"
+#include "launcher/rules.h"
 #include "base/banned.h"
 
 enum { IDS_A_PAGE = 2048, MAX_NAMES = 1024 };
@@ -372,6 +373,18 @@ static int storage(struct sg_launcher *l, const struct sg_msg *m, struct sg_err 
     return 0;
 }
 
+/* ---- rules ---- */
+
+static int rules(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    sg_auto_fd fd = -1;
+    struct sg_msg r = { .type = SG_MSG_L_RULED, .id = m->id };
+    if (sg_rules_look(&l->set, m->l_rules.stamp, &r.l_ruled.stamp, &fd, err) < 0)
+        return -1;
+    sg_conn_send(l, &r, fd);
+    return 0;
+}
+
 /* ---- all of them ---- */
 
 static handler *const rows[SG_MSG_TYPE_COUNT] = {
@@ -382,7 +395,7 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_LIST] = list,           [SG_MSG_L_TEMPLATES] = templates,
     [SG_MSG_L_POOL] = pool,           [SG_MSG_L_SNAPSHOT] = snapshot,
     [SG_MSG_L_FORGET] = forget,       [SG_MSG_L_STORAGE] = storage,
-    [SG_MSG_L_SNAPSHOTS] = snapshots,
+    [SG_MSG_L_SNAPSHOTS] = snapshots, [SG_MSG_L_RULES] = rules,
 };
 
 void sg_serve(struct sg_launcher *l, const struct sg_msg *m)

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/buf.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "manager/life.h"
 #include "tier/tier.h"
@@ -93,12 +95,45 @@ struct plan {
     const char *template;
     struct sg_sandbox_limits limits;
     uint64_t timeout_ms;
+    struct sg_ask ask;
+    struct sg_decision decision;
 };
+
+/* Only cells can be made so far; another tier is refused by what the host has, or here. */
+static int choose_wall(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
+                       struct plan *p, struct sg_err *err)
+{
+    if (c->ask)
+        p->ask = *c->ask;
+    else
+        sg_ask_init(&p->ask, SG_OPERATION_DEFAULT);
+    p->ask.needs_sandbox = true;
+    if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
+        sg_decision_error(&p->decision, err) < 0)
+        return -1;
+    if (p->decision.wall != SG_WALL_CELL)
+        return sg_fail(err, SG_UNSUPPORTED, "tier %s is not built into this service",
+                       sg_wall_names[p->decision.wall]);
+    return 0;
+}
+
+static char *decision_text(const struct plan *p)
+{
+    sg_auto_buf out;
+    struct sg_json j;
+
+    sg_buf_init(&out, 4096);
+    sg_json_init(&j, &out);
+    sg_decision_put(&j, &p->decision, &p->ask, false);
+    return out.has_overflowed ? NULL : sg_strdup(sg_buf_cstr(&out));
+}
 
 static int make_plan(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
                      struct plan *ret, struct sg_err *err)
 {
-    struct plan p = { c->template ? c->template : m->o.default_template, c->limits, c->timeout_ms };
+    struct plan p = { .template = c->template ? c->template : m->o.default_template,
+                      .limits = c->limits,
+                      .timeout_ms = c->timeout_ms };
 
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || check_template(who, p.template, err) < 0 ||
         sg_quota_fits(m, &p.limits, err) < 0 || sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
@@ -113,7 +148,7 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         return sg_fail(err, SG_INVALID, "its settings are over %d bytes", SG_DOOR_MAX);
     if (c->retries > RETRIES_MAX)
         return sg_fail(err, SG_INVALID, "retries must be 0 to %d", RETRIES_MAX);
-    if (sg_quota_admit(m, who->org, &p.limits, err) < 0)
+    if (choose_wall(m, who, c, &p, err) < 0 || sg_quota_admit(m, who->org, &p.limits, err) < 0)
         return -1;
     *ret = p;
     return 0;
@@ -142,6 +177,7 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     s->on_expiry = c->on_expiry;
     s->retries_left = c->retries;
     s->door = c->door ? sg_strdup(c->door) : NULL;
+    s->decision = decision_text(&p);
     s->created_ms = sg_manager_unix_ms();
     sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);
     sg_pairs_copy(&s->env, c->env, c->env_n);

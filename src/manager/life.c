@@ -127,6 +127,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_pairs_done(&s->metadata);
     sg_pairs_done(&s->env);
     free(s->template);
+    free(s->decision);
     free(s->door);
     free(s->cause);
     free(s->user);

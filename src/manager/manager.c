@@ -38,7 +38,8 @@ static void launcher_lost(void *arg, const struct sg_err *err)
 
 static int load(struct sg_manager *m, struct sg_err *err)
 {
-    if (sg_tenant_load(m, err) < 0 || sg_events_load(m, err) < 0 || sg_recover_load(m, err) < 0)
+    if (sg_rules_load(m, err) < 0 || sg_tenant_load(m, err) < 0 || sg_events_load(m, err) < 0 ||
+        sg_recover_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -58,6 +59,9 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
     m->o = *o;
     m->default_template = sg_strdup(o->default_template);
     m->o.default_template = m->default_template;
+    m->rules = m->o.rules;
+    if (!m->o.walls)
+        m->o.walls = &sg_walls_today;
     m->ready = ready;
     m->ready_arg = arg;
     sg_map_init(&m->sandboxes);
@@ -153,6 +157,7 @@ void sg_manager_free(struct sg_manager *m)
     (void)sg_fail(&err, SG_UNAVAILABLE, "the service is ending");
     m->is_ending = true;
     sg_timer_stop(m->loop, &m->usage);
+    sg_timer_stop(m->loop, &m->rules_clock);
     sg_timer_stop(m->loop, &m->reconcile);
     for (struct sg_sandbox *s = m->newest; s; s = s->older)
         end_sandbox(s, &err);
@@ -173,6 +178,7 @@ void sg_manager_free(struct sg_manager *m)
     for (size_t i = 0; i < m->pool_n; i++)
         free(m->pool[i]);
     free(m->pool);
+    sg_rules_free(m->rules);
     free(m->default_template);
     free(m);
 }

@@ -11,6 +11,7 @@
 
 #include "manager/sandbox.h"
 #include "manager/tenant.h"
+#include "router/router.h"
 
 struct sg_audit;
 struct sg_seal_key;
@@ -18,6 +19,9 @@ struct sg_store;
 struct sg_buf;
 
 struct sg_manager_options {
+    struct sg_rules *rules;       /* taken; NULL: the built-in ones */
+    const struct sg_walls *walls; /* borrowed: what this host has; NULL: sg_walls_today */
+    bool watches_rules;           /* asks the launcher for other rules, now and then */
     struct sg_sandbox_limits defaults, most; /* of one sandbox */
     uint64_t default_timeout_ms, max_timeout_ms;
     uint64_t max_sandboxes, journal_bytes; /* journal: kept of each exec's output */
@@ -51,8 +55,9 @@ struct sg_create {
     enum sg_expiry on_expiry;
     const struct sg_pair *metadata, *env; /* borrowed for the call */
     size_t metadata_n, env_n;
-    unsigned retries; /* fresh attempts when it cannot be made, or dies */
-    const char *door; /* text that a door keeps with it, or NULL */
+    unsigned retries;         /* fresh attempts when it cannot be made, or dies */
+    const char *door;         /* text that a door keeps with it, or NULL */
+    const struct sg_ask *ask; /* what it is for; NULL: SG_OPERATION_DEFAULT */
 };
 enum { SG_DOOR_MAX = 64 << 10 };
 typedef void sg_sandbox_cb(void *arg, struct sg_sandbox *s, const struct sg_err *err);
@@ -118,6 +123,15 @@ typedef void sg_health_cb(void *arg, bool is_healthy, uint64_t latency_ns,
                           const struct sg_err *err);
 int sg_manager_health(struct sg_sandbox *s, const struct sg_who *who, sg_health_cb *cb, void *arg,
                       struct sg_err *err);
+
+/* ---- the router ---- */
+
+/* Which tier an operation gets, and why; nothing is run. The organisation is the caller's. What is
+ * returned lives until the loop runs on. */
+int sg_manager_route(struct sg_manager *m, const struct sg_who *who, const struct sg_ask *a,
+                     struct sg_decision *ret, struct sg_err *err);
+/* What is wrong with the rule file that was found last; "": nothing, it is in use. */
+const char *sg_manager_rules_error(const struct sg_manager *m);
 
 /* ---- the whole ---- */
 

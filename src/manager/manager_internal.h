@@ -97,6 +97,11 @@ struct sg_manager {
     struct sg_key *dead_keys;
     struct sg_secret *secrets; /* all of them, by organisation and name */
 
+    struct sg_rules *rules; /* owned; rules.c */
+    struct sg_timer rules_clock;
+    uint64_t rules_stamp;
+    char rules_error[240];
+
     struct sg_event_ring events;
     struct sg_metrics metrics;
     struct sg_timer usage, reconcile, refusals;
@@ -114,6 +119,11 @@ struct sg_manager {
 };
 
 int64_t sg_manager_unix_ms(void);
+
+/* ---- rules.c ---- */
+
+int sg_rules_load(struct sg_manager *m, struct sg_err *err);
+void sg_rules_watch(struct sg_manager *m); /* once the launcher answers */
 
 /* A store callback that may outlive its object: the store calls back what is queued when it is
  * closed, which is after the manager's end. Pass sg_note_done and a note to sg_store_put_...();

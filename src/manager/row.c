@@ -91,6 +91,10 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_pairs_write(&j, &s->metadata);
     sg_json_key(&j, "env");
     sg_pairs_write(&j, &s->env);
+    if (s->decision) {
+        sg_json_key(&j, "decision");
+        sg_json_str(&j, s->decision);
+    }
     if (s->door) {
         sg_json_key(&j, "door");
         sg_json_str(&j, s->door);
@@ -132,7 +136,7 @@ struct spec {
     const struct sg_jval *limits, *metadata, *env;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
     bool pauses, was_parked, is_known, is_ending;
-    const char *door;
+    const char *decision, *door;
 };
 
 static const struct sg_jfield spec_fields[] = {
@@ -147,6 +151,7 @@ static const struct sg_jfield spec_fields[] = {
     { "isEnding", SG_JT_BOOL, offsetof(struct spec, is_ending), 0, 0, false },
     { "metadata", SG_JT_OBJECT, offsetof(struct spec, metadata), 0, 0, false },
     { "env", SG_JT_OBJECT, offsetof(struct spec, env), 0, 0, false },
+    { "decision", SG_JT_STRING, offsetof(struct spec, decision), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
 };
 #define LIMIT(key, field)                                                                          \
@@ -183,6 +188,7 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->life->is_ending = spec.is_ending;
     sg_pairs_read(spec.metadata, &s->metadata);
     sg_pairs_read(spec.env, &s->env);
+    s->decision = spec.decision ? sg_strdup(spec.decision) : NULL;
     s->door = spec.door ? sg_strdup(spec.door) : NULL;
     return 0;
 }

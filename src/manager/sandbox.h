@@ -36,7 +36,8 @@ struct sg_sandbox {
     enum sg_state state;
     char *template, *cause; /* owned; cause "": none */
     struct sg_pairs metadata, env;
-    char *door; /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
+    char *decision; /* owned: why it has its tier, as JSON; NULL: of an older version */
+    char *door;     /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
     struct sg_sandbox_limits limits;
     int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */
     uint64_t timeout_ms, idle_ms;               /* 0: none */

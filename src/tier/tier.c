@@ -121,6 +121,11 @@ static void fill_list(const struct question *q, struct sg_msg *m)
     m->l_list.cursor = q->cursor;
 }
 
+static void fill_rules(const struct question *q, struct sg_msg *m)
+{
+    m->l_rules.stamp = q->cursor;
+}
+
 static void fill_hello(const struct question *q, struct sg_msg *m)
 {
     m->l_hello = (struct sg_msg_l_hello) { SG_CTL_VERSION, q->tier->epoch };
@@ -147,6 +152,7 @@ static const struct ask {
     [SG_MSG_L_LIST] = { fill_list, SG_MSG_L_LISTED },
     [SG_MSG_L_POOL] = { fill_none, SG_MSG_L_LISTED },
     [SG_MSG_L_TEMPLATES] = { fill_none, SG_MSG_L_LISTED },
+    [SG_MSG_L_RULES] = { fill_rules, SG_MSG_L_RULED },
 };
 
 static void refuse(struct sg_tier *t, struct question *q, const struct sg_err *err)
@@ -396,4 +402,12 @@ void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 {
     send_question(question(t, SG_MSG_L_TEMPLATES, "", cb, arg));
+}
+
+void sg_tier_rules(struct sg_tier *t, uint64_t stamp, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_RULES, "", cb, arg);
+
+    q->cursor = stamp;
+    send_question(q);
 }

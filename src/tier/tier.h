@@ -57,3 +57,5 @@ void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, v
 void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
 void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg);
+/* L_RULED: the router's rules, if they are not those of `stamp`. */
+void sg_tier_rules(struct sg_tier *t, uint64_t stamp, sg_tier_answer *cb, void *arg);

@@ -185,6 +185,19 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     return refused(err);
 }
 
+int sg_manager_route(struct sg_manager *m, const struct sg_who *who, const struct sg_ask *a,
+                     struct sg_decision *ret, struct sg_err *err)
+{
+    (void)m, (void)who;
+    static struct sg_rules *rules;
+    if (!rules)
+        rules = sg_rules_builtin(err);
+    check_text(a->operation);
+    check_text(a->agent);
+    demand(a->trust < SG_TRUST_COUNT && a->wish < SG_WALL_COUNT);
+    return sg_router_decide(rules, &sg_walls_today, a, ret, err);
+}
+
 int sg_manager_set_limits(struct sg_sandbox *s, const struct sg_who *who,
                           const struct sg_sandbox_limits *l, sg_sandbox_cb *cb, void *arg,
                           struct sg_err *err)

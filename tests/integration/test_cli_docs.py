@@ -23,6 +23,7 @@ PAGES = {
     "sandglass-tls.1": ["tls init"],
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
                            "events"],
+    "sandglass-route.1": ["route"],
     "sandglass-keys.1": [name for name in COMMANDS if name.startswith(("keys ", "orgs ", "secrets ", "audit "))],
 }
 

@@ -59,6 +59,7 @@ static const struct sg_route rows[] = {
     { M_GET,    SF "/tar", R, 0, sg_rest_tar_get, "A tree as a tar archive" },
     { M_PUT,    SF "/tar", X, SG_ROUTE_STREAM, sg_rest_tar_put, "Unpack a tar archive" },
 
+    { M_POST,   "/v1/route", R, N, sg_rest_route, "Which tier an operation would get, and why" },
     { M_GET,    "/v1/events", R, 0, sg_rest_events, "Events as they happen" },
     { M_GET,    "/v1/keys", A, N, sg_rest_key_list, "Keys of the organisation" },
     { M_POST,   "/v1/keys", A, N, sg_rest_key_create, "Make a key" },

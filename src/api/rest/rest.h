@@ -68,6 +68,30 @@ enum { SG_FOLLOW_LIVE = 1, SG_FOLLOW_RAW = 2 };
  * there was sent). */
 void sg_rest_follow(struct sg_call *c, struct sg_exec *x, uint64_t from, unsigned flags);
 
+/* ---- route.c: what an operation is, as members of a request ---- */
+
+struct sg_rest_ask {
+    const char *operation, *trust, *agent, *tier, *network, *files;
+    uint64_t parallel, seconds;
+    const struct sg_jval *capabilities;
+};
+/* Rows of a table of fields, for a struct that has a sg_rest_ask at `at`. */
+#define SG_REST_ASK_ROW(key, type, at, field, max)                                                 \
+    {                                                                                              \
+        key, type, (at) + offsetof(struct sg_rest_ask, field), 0, max, false                       \
+    }
+#define SG_REST_ASK_ROWS(at)                                                                       \
+    SG_REST_ASK_ROW("operation", SG_JT_STRING, at, operation, 0),                                  \
+        SG_REST_ASK_ROW("trust", SG_JT_STRING, at, trust, 0),                                      \
+        SG_REST_ASK_ROW("agent", SG_JT_STRING, at, agent, 0),                                      \
+        SG_REST_ASK_ROW("tier", SG_JT_STRING, at, tier, 0),                                        \
+        SG_REST_ASK_ROW("network", SG_JT_STRING, at, network, 0),                                  \
+        SG_REST_ASK_ROW("needsFiles", SG_JT_STRING, at, files, 0),                                 \
+        SG_REST_ASK_ROW("parallel", SG_JT_U64, at, parallel, UINT32_MAX),                          \
+        SG_REST_ASK_ROW("seconds", SG_JT_U64, at, seconds, UINT32_MAX),                            \
+        SG_REST_ASK_ROW("capabilities", SG_JT_ARRAY, at, capabilities, 0)
+int sg_rest_read_ask(const struct sg_rest_ask *in, struct sg_ask *ret, struct sg_err *err);
+
 /* ---- handlers, by file ---- */
 
 typedef int sg_rest_handler(struct sg_call *c, struct sg_err *err);
@@ -85,6 +109,7 @@ sg_rest_handler sg_rest_file_get, sg_rest_file_put, sg_rest_file_append, sg_rest
     sg_rest_file_mkdir, sg_rest_file_move, sg_rest_file_chmod, sg_rest_file_copy, sg_rest_tar_get,
     sg_rest_tar_put;
 sg_rest_handler sg_rest_events;
+sg_rest_handler sg_rest_route;
 sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_rest_org_list,
     sg_rest_org_create, sg_rest_org_get, sg_rest_org_change, sg_rest_org_remove, sg_rest_whoami;
 sg_rest_handler sg_rest_secret_list, sg_rest_secret_get, sg_rest_secret_set, sg_rest_secret_remove;

@@ -14,6 +14,7 @@ struct create_body {
     const char *template, *on_expiry;
     const struct sg_jval *limits, *metadata, *env;
     uint64_t timeout_ms, idle_ms, retries;
+    struct sg_rest_ask ask;
 };
 #define AT(f) offsetof(struct create_body, f)
 static const struct sg_jfield create_fields[] = {
@@ -25,6 +26,7 @@ static const struct sg_jfield create_fields[] = {
     { "metadata", SG_JT_OBJECT, AT(metadata), 0, 0, false },
     { "env", SG_JT_OBJECT, AT(env), 0, 0, false },
     { "retries", SG_JT_U64, AT(retries), 0, MAX_RETRIES, false },
+    SG_REST_ASK_ROWS(AT(ask)),
 };
 #undef AT
 
@@ -46,13 +48,16 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     const struct sg_jval *body;
     struct sg_create create = { 0 };
     struct sg_pair *metadata = NULL, *env = NULL;
+    struct sg_ask ask;
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, create_fields, SG_COUNT(create_fields), &b, err) < 0 ||
         sg_rest_limits(b.limits, &create.limits, err) < 0 ||
         sg_call_pairs(c, b.metadata, "metadata", &metadata, &create.metadata_n, err) < 0 ||
         sg_call_pairs(c, b.env, "env", &env, &create.env_n, err) < 0 ||
-        read_expiry(b.on_expiry, &create.on_expiry, err) < 0)
+        read_expiry(b.on_expiry, &create.on_expiry, err) < 0 ||
+        sg_rest_read_ask(&b.ask, &ask, err) < 0)
         return -1;
+    create.ask = &ask;
     create.template = b.template;
     create.timeout_ms = b.timeout_ms;
     create.idle_ms = b.idle_ms;

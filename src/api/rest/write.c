@@ -85,6 +85,11 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     put_str(j, "state", sg_state_name(s->state));
     put_str(j, "cause", s->cause);
     put_str(j, "tier", "cell");
+    if (s->decision) {
+        sg_json_key(j, "decision");
+        sg_buf_add_str(j->out, s->decision); /* is JSON already */
+        j->needs_comma = true;
+    }
     put_pairs(j, "metadata", &s->metadata);
     put_limits(j, s);
     sg_rest_put_time(j, "createdAt", s->created_ms);

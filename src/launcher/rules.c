@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
+#include "base/banned.h"
+
+static uint64_t stamp_of(const struct stat *st)
+{
+    const int64_t parts[] = { (int64_t)st->st_dev, (int64_t)st->st_ino, st->st_mtim.tv_sec,
+                              st->st_mtim.tv_nsec, st->st_ctim.tv_sec,  st->st_ctim.tv_nsec,
+                              (int64_t)st->st_size };
+    const uint64_t h = sg_hash_add(SG_HASH_START, parts, sizeof parts);
+    return h > SG_RULES_NO_FILE ? h : h + SG_RULES_NO_FILE + 1;
+}
+
+int sg_rules_look(const struct sg_launch *set, uint64_t known, uint64_t *ret_stamp, int *ret_fd,
+                  struct sg_err *err)
+{
+    const char *path = set->rules_path ? set->rules_path : "/etc/sandglass/router.toml";
+    struct stat st;
+    sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT && !set->rules_path) {
+        *ret_stamp = SG_RULES_NO_FILE;
+        *ret_fd = -1;
+        return 0;
+    }
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(path).s);
+    if (!S_ISREG(st.st_mode))
+        return sg_fail(err, SG_INVALID, "%s is not a regular file", sg_quote(path).s);
+    *ret_stamp = stamp_of(&st);
+    *ret_fd = *ret_stamp == known ? -1 : sg_take_fd(&fd);
+    return 0;
+}
