@@ -111,6 +111,10 @@ void sg_reply_file(struct sg_call *c, int status, const char *type, int fd, uint
 
 /* A reply of unknown length: start, any number of pieces, end. `type` as of Content-Type. */
 void sg_reply_start(struct sg_call *c, int status, const char *type);
+/* The same with the first piece, and the end with the last one: each is one write, hence for the
+ * client one thing to wake up for. */
+bool sg_reply_start_with(struct sg_call *c, int status, const char *type, const void *p, size_t n);
+void sg_reply_end_with(struct sg_call *c, const void *p, size_t n);
 /* The same where the length is known: exactly that many bytes must follow. */
 void sg_reply_start_sized(struct sg_call *c, int status, const char *type, uint64_t n);
 /* False: the mark is passed; stop until on_drain. The bytes are taken all the same. */

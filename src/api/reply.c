@@ -264,14 +264,54 @@ void sg_reply_file(struct sg_call *c, int status, const char *type, int fd, uint
 
 /* ---- replies in pieces ---- */
 
-void sg_reply_start(struct sg_call *c, int status, const char *type)
+/* What leaves in one write: a head, a piece in its frame, the end. */
+struct framed {
+    struct iovec v[5];
+    unsigned n;
+    char size[SG_CHUNK_HEAD];
+};
+
+static void add_part(struct framed *f, const void *p, size_t n)
+{
+    if (n)
+        f->v[f->n++] = (struct iovec) { (void *)(uintptr_t)p, n };
+}
+
+static void add_piece(struct framed *f, struct sg_exchange *x, const void *p, size_t n)
+{
+    if (!n || x->call.method == M_HEAD)
+        return;
+    const bool is_chunked = x->framing == SG_HTTP_CHUNKED;
+    x->sent_bytes += n;
+    if (is_chunked)
+        add_part(f, f->size, sg_chunk_head(f->size, n));
+    add_part(f, p, n);
+    if (is_chunked)
+        add_part(f, SG_CHUNK_TAIL, sizeof SG_CHUNK_TAIL - 1);
+}
+
+static bool send_framed(struct sg_call *c, const struct framed *f)
+{
+    bool has_room = !f->n || sg_sock_writev(&c->conn->sock, f->v, f->n);
+    sg_conn_watch_output(c->conn);
+    return has_room;
+}
+
+bool sg_reply_start_with(struct sg_call *c, int status, const char *type, const void *p, size_t n)
 {
     struct sg_exchange *x = sg_exchange_of(c);
+    struct framed f = { .n = 0 };
     if (c->is_gone || c->has_started)
-        return;
+        return sg_reply_add(c, p, n);
     write_head(x, status, type, x->minor ? SG_HTTP_CHUNKED : SG_HTTP_UNTIL_CLOSE, 0);
-    (void)sg_sock_write(&c->conn->sock, c->server->out.p, c->server->out.n);
-    sg_conn_watch_output(c->conn);
+    add_part(&f, c->server->out.p, c->server->out.n);
+    add_piece(&f, x, p, n);
+    return send_framed(c, &f);
+}
+
+void sg_reply_start(struct sg_call *c, int status, const char *type)
+{
+    (void)sg_reply_start_with(c, status, type, NULL, 0);
 }
 
 void sg_reply_start_sized(struct sg_call *c, int status, const char *type, uint64_t n)
@@ -286,33 +326,32 @@ void sg_reply_start_sized(struct sg_call *c, int status, const char *type, uint6
 
 bool sg_reply_add(struct sg_call *c, const void *p, size_t n)
 {
-    struct sg_exchange *x = sg_exchange_of(c);
-    struct sg_sock *sock = &c->conn->sock;
+    struct framed f = { .n = 0 };
     if (c->is_gone || !n || c->method == M_HEAD)
         return true;
-    x->sent_bytes += n;
-    char head[SG_CHUNK_HEAD];
-    const struct iovec v[3] = {
-        { head, sg_chunk_head(head, n) },
-        { (void *)(uintptr_t)p, n },
-        { (void *)(uintptr_t)SG_CHUNK_TAIL, sizeof SG_CHUNK_TAIL - 1 },
-    };
-    bool is_chunked = x->framing == SG_HTTP_CHUNKED;
-    bool has_room = sg_sock_writev(sock, is_chunked ? v : v + 1, is_chunked ? 3 : 1);
-    sg_conn_watch_output(c->conn);
-    return has_room;
+    add_piece(&f, sg_exchange_of(c), p, n);
+    return send_framed(c, &f);
+}
+
+void sg_reply_end_with(struct sg_call *c, const void *p, size_t n)
+{
+    struct sg_exchange *x = sg_exchange_of(c);
+    struct framed f = { .n = 0 };
+    if (!c->is_gone) {
+        add_piece(&f, x, p, n);
+        if (x->framing == SG_HTTP_CHUNKED && c->method != M_HEAD)
+            add_part(&f, SG_CHUNK_LAST, sizeof SG_CHUNK_LAST - 1);
+        (void)send_framed(c, &f);
+    }
+    sg_exchange_end(x);
 }
 
 void sg_reply_end(struct sg_call *c)
 {
-    struct sg_exchange *x = sg_exchange_of(c);
-    if (!c->is_gone && !c->has_started) {
+    if (!c->is_gone && !c->has_started)
         sg_reply_empty(c, 204);
-        return;
-    }
-    if (!c->is_gone && x->framing == SG_HTTP_CHUNKED && c->method != M_HEAD)
-        (void)sg_sock_write(&c->conn->sock, SG_CHUNK_LAST, sizeof SG_CHUNK_LAST - 1);
-    sg_exchange_end(x);
+    else
+        sg_reply_end_with(c, NULL, 0);
 }
 
 void sg_reply_abort(struct sg_call *c)

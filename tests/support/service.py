@@ -251,11 +251,15 @@ class Service:
     def log_rows(self):
         return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
 
-    def daemon_rss(self):
-        """Bytes that the daemon holds in memory, and the most it ever did."""
-        text = pathlib.Path(f"/proc/{self.daemon_pid()}/status").read_text()
+    @staticmethod
+    def rss(pid):
+        """Bytes that a process holds in memory, and the most it ever did."""
+        text = pathlib.Path(f"/proc/{pid}/status").read_text()
         fields = dict(line.split(":", 1) for line in text.splitlines())
         return tuple(int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+
+    def daemon_rss(self):
+        return self.rss(self.daemon_pid())
 
     # ---- callers ----
 

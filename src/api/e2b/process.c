@@ -26,8 +26,9 @@ enum {
     COLS_DEFAULT = 80,
     LATE_MS = 30000, /* so long after its end can be asked for it */
 };
-#define NS_PER_MS 1000000u
-#define NS_PER_S  1000000000u
+#define NS_PER_MS   1000000u
+#define NS_PER_S    1000000000u
+#define STREAM_TYPE "application/connect+json"
 
 struct stream {
     struct sg_call *call;
@@ -122,7 +123,7 @@ static void send(struct stream *st, struct sg_buf *out)
     if (!out->n)
         return;
     st->quiet_since_ns = sg_loop_now(st->loop);
-    if (!sg_reply_add(st->call, out->p, out->n))
+    if (!sg_reply_start_with(st->call, 200, STREAM_TYPE, out->p, out->n))
         st->is_full = true;
     sg_buf_clear(out);
 }
@@ -130,9 +131,10 @@ static void send(struct stream *st, struct sg_buf *out)
 static void finish(struct stream *st, struct sg_buf *out, const char *code, const char *message)
 {
     sg_e2b_put_end(out, code, message);
-    send(st, out);
     release(st);
-    sg_reply_end(st->call);
+    if (!st->call->has_started)
+        send(st, out);
+    sg_reply_end_with(st->call, out->p, out->n);
 }
 
 static void complete(struct stream *st, struct sg_buf *out)
@@ -262,7 +264,6 @@ static void follow(struct stream *st, struct sg_exec *x, uint64_t from, uint64_t
     c->on_drain = drained;
     c->on_gone = gone;
     st->has_tty = x->has_tty;
-    sg_reply_start(c, 200, "application/connect+json");
     sg_reader_open(&st->reader, x, from);
     st->quiet_since_ns = sg_loop_now(st->loop);
     sg_timer_set(st->loop, &st->beat, st->quiet_since_ns + st->beat_ns);

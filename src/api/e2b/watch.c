@@ -123,7 +123,7 @@ static void put_event(struct sg_call *c, struct sg_buf *out, const char *name, c
 static void send(struct watch *w, struct sg_buf *out)
 {
     w->quiet_since_ns = sg_loop_now(sg_manager_loop(w->manager));
-    if (!sg_reply_add(w->call, out->p, out->n))
+    if (!sg_reply_start_with(w->call, 200, "application/connect+json", out->p, out->n))
         w->is_full = true;
 }
 
@@ -292,7 +292,6 @@ static void open_stream(struct watch *w)
     w->deadline.fire = too_late;
     c->on_gone = gone;
     c->on_drain = drained;
-    sg_reply_start(c, 200, "application/connect+json");
     send_text(w, "{\"start\":{}}");
     sg_timer_set(l, &w->beat, w->quiet_since_ns + w->beat_ns);
     if (ms)

@@ -108,8 +108,8 @@ int sg_rest_events(struct sg_call *c, struct sg_err *err)
     c->state = s;
     c->on_drain = drained;
     c->on_gone = gone;
-    sg_reply_start(c, 200, "text/event-stream");
-    (void)sg_reply_add(c, ":\n\n", 3); /* the client knows that it is heard */
+    /* the client knows that it is heard */
+    (void)sg_reply_start_with(c, 200, "text/event-stream", ":\n\n", 3);
     sg_events_listen(c->manager, &s->listener, after);
     sg_timer_set(s->loop, &s->beat, sg_loop_now(s->loop) + BEAT_NS);
     pump(s);
@@ -211,8 +211,7 @@ static void watch_set(void *arg, struct sg_watch_sub *sub, const struct sg_err *
         sg_reply_end(c);
         return;
     }
-    sg_reply_start(c, 200, "text/event-stream");
-    (void)sg_reply_add(c, "event: ready\ndata: {}\n\n", 23);
+    (void)sg_reply_start_with(c, 200, "text/event-stream", "event: ready\ndata: {}\n\n", 23);
 }
 
 int sg_rest_file_watch(struct sg_call *c, struct sg_err *err)
