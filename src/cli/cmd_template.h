@@ -37,6 +37,9 @@ struct sg_import {
      * its name. May be NULL. */
     int (*finish)(void *arg, struct sg_err *err);
     void *finish_arg;
+    /* Of a recipe: a program inside that is run in a cell of the new root, and the directory inside
+     * that it may fill; NULL: none. */
+    const char *program, *writes;
 };
 
 struct sg_import_result {
@@ -47,6 +50,11 @@ struct sg_import_result {
  * when the archive is refused. Nothing is left behind on failure. */
 int sg_template_import(const struct sg_import *in, struct sg_progress *p,
                        struct sg_import_result *ret, struct sg_err *err);
+
+/* Runs `in->program` on the root at `layer`. That it fails is told, and no failure of ours: what it
+ * makes is an improvement. */
+int sg_template_finish(const struct sg_import *in, const char *layer, bool is_idmapped,
+                       struct sg_progress *p, struct sg_err *err);
 
 /* A file that was installed (or built) beside this program: the first of `candidates`, relative to
  * the program's directory, that is there. Returns owned; NULL with SG_UNSUPPORTED. */

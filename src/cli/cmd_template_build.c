@@ -321,6 +321,8 @@ static int build(struct sg_cli *cli, const char *name, struct sg_recipe *r, cons
         .grants_sudo = r->defaults.grants_sudo,
         .skips_devices = true,
         .replaces = true,
+        .program = r->finish,
+        .writes = r->writes,
     };
     return sg_template_import(&in, &progress, ret, err);
 }

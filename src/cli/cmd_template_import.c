@@ -209,7 +209,8 @@ int sg_template_import(const struct sg_import *in, struct sg_progress *p,
 
     struct sg_import_result result;
     if (unpack_in_cell(in, &host, layer, &result, err) < 0 ||
-        (in->finish && in->finish(in->finish_arg, err) < 0))
+        (in->finish && in->finish(in->finish_arg, err) < 0) ||
+        (in->program && sg_template_finish(in, layer, is_root, p, err) < 0))
         return -1;
     sg_auto_fd root = openat(stage.fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root < 0)

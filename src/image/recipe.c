@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "base/auto.h"
 #include "base/hash.h"
@@ -32,6 +33,8 @@ static const struct {
     { "suite", offsetof(struct sg_recipe, suite) },
     { "variant", offsetof(struct sg_recipe, variant) },
     { "from", offsetof(struct sg_recipe, from) },
+    { "finish", offsetof(struct sg_recipe, finish) },
+    { "writes", offsetof(struct sg_recipe, writes) },
 };
 
 void sg_recipe_done(struct sg_recipe *r)
@@ -158,6 +161,8 @@ static int load(struct sg_recipe *r, int dir_fd, const char *suite, struct sg_er
         return -1;
     if (!r->suite || !r->variant || r->package_count == 0)
         return sg_fail(err, SG_INVALID, "recipe.toml: needs suite, variant and packages");
+    if (!r->finish != !r->writes || (r->finish && (r->finish[0] != '/' || r->writes[0] != '/')))
+        return sg_fail(err, SG_INVALID, "recipe.toml: finish and writes are two paths inside");
     if (read_part(dir_fd, "template.toml", &text, &digest, err) < 0 ||
         sg_meta_parse(&r->defaults, (struct sg_str) { (const char *)text.p, text.n },
                       "template.toml", err) < 0 ||
@@ -168,6 +173,11 @@ static int load(struct sg_recipe *r, int dir_fd, const char *suite, struct sg_er
         r->suite = sg_strdup(suite);
     }
     digest = sg_hash_add(digest, r->suite, strlen(r->suite));
+    struct utsname kernel;
+    if (r->finish && uname(&kernel) == 0) { /* what runs may leave behind what is for it only */
+        digest = sg_hash_add(digest, kernel.release, strlen(kernel.release));
+        digest = sg_hash_add(digest, kernel.version, strlen(kernel.version));
+    }
     (void)snprintf(r->digest, sizeof r->digest, "%016" PRIx64, digest);
     return 0;
 }

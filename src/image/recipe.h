@@ -16,6 +16,8 @@ enum { SG_RECIPE_MAX_ITEMS = 128 };
 struct sg_recipe {
     char *suite, *variant; /* owned, as are all strings here */
     char *from;            /* the recipe that this one stands on; NULL: none */
+    char *finish;          /* a program inside, run in a cell of the new root; NULL: none */
+    char *writes;          /* the directory inside that it fills */
     char *packages[SG_RECIPE_MAX_ITEMS];
     size_t package_count;
     char *exclude[SG_RECIPE_MAX_ITEMS]; /* dpkg path patterns */
@@ -24,7 +26,7 @@ struct sg_recipe {
     size_t include_count;
     char *files[SG_RECIPE_MAX_ITEMS]; /* below the recipe's directory */
     size_t file_count;
-    char digest[17];             /* over all of these files and the suite */
+    char digest[17]; /* over all of these files, the suite, and for `finish` the kernel */
     struct sg_template defaults; /* without a layer */
 };
 

@@ -64,7 +64,7 @@ class Kernel:
         self._flush()
         event = {"id": self.wire.id, "type": "result", **results.fields_of(bundle),
                  "is_main_result": is_main}
-        self.wire.emit_line(results.fit(event, self.wire.encode, MAX_LINE - 1))
+        self.wire.emit_line(results.fit(event, self.wire.encode, MAX_LINE))
 
     def fail(self, name, value, traceback):
         if self.has_failed:
@@ -113,11 +113,15 @@ class Kernel:
         except KeyboardInterrupt:  # struck beside the code: before it began, after its end
             self.fail("KeyboardInterrupt", "", "KeyboardInterrupt")
         except BaseException as error:  # of the shell itself
-            self.fail(type(error).__name__, str(error), f"{type(error).__name__}: {error}")
+            self._fail_plainly(error)
         interrupts.is_pending = False
         error = result and (result.error_before_exec or result.error_in_exec)
         if error:  # told already, unless the traceback could not be made
-            self.fail(type(error).__name__, str(error), f"{type(error).__name__}: {error}")
+            self._fail_plainly(error)
+
+    def _fail_plainly(self, error):
+        name, value = type(error).__name__, shell.text_of(error)
+        self.fail(name, value, f"{name}: {value}")
 
     def serve(self, start):
         self.wire.emit({"type": "ready", "language": "python", "start": start})
@@ -130,12 +134,15 @@ class Kernel:
 
 
 def main(args):
-    kernel = Kernel()
     start = "cold"
-    if args[:1] == ["--freeze"]:
+    is_to_freeze = args[:1] == ["--freeze"]
+    if is_to_freeze:
+        os.closerange(3, 1 << 16)  # whoever gets the image has none of these
+    kernel = Kernel()
+    if is_to_freeze:
         from . import warm
 
-        warm.freeze(args[1])  # comes back in another process, at another time
+        warm.freeze(kernel, args[1])  # comes back in another process, at another time
         start = "warm"
     kernel.open()
     kernel.serve(start)

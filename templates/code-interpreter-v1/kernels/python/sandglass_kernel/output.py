@@ -122,7 +122,7 @@ class Pump:
         self.near = {}  # fd -> the end that is read
         self.far = {}   # fd -> a spare of the other end: the pipe never ends, and can be put back
         self.decoders = {}
-        self.left = 0   # bytes that this execution may still print
+        self.left = 0   # bytes that this execution may still print; None: it was cut
         self.max = DEFAULT_MAX
         self.is_poked = False
         self.wake = -1
@@ -207,20 +207,16 @@ class Pump:
             self._send(fd, data)
 
     def _send(self, fd, data, is_last=False):
-        if self.wire.id is None:
-            return  # printed by something in the background, while nobody listens
-        if len(data) > self.left:
-            data = data[:self.left]
-            was_cut = self.left >= 0
-            self._emit(fd, self.decoders[fd].decode(data))
-            self.left = -1
-            if was_cut:
-                self._emit(2, f"\n[output cut after {self.max} bytes; the code runs on. "
-                              "SANDGLASS_OUTPUT_MAX in the context's environment raises the limit; "
-                              "a file has none]\n")
-            return
-        self.left -= len(data)
-        self._emit(fd, self.decoders[fd].decode(data, is_last))
+        if self.wire.id is None or self.left is None:
+            return  # printed by something in the background, while nobody listens; or too much
+        kept = data[:self.left]
+        self.left -= len(kept)
+        self._emit(fd, self.decoders[fd].decode(kept, is_last))
+        if len(kept) < len(data):
+            self.left = None
+            self._emit(2, f"\n[output cut after {self.max} bytes; the code runs on. "
+                          "SANDGLASS_OUTPUT_MAX in the context's environment raises the limit; "
+                          "a file has none]\n")
 
     def _emit(self, fd, text):
         for piece in pieces(text):
@@ -235,8 +231,7 @@ class Pump:
         self.drain()
         with interrupts, self.lock:
             for fd in NAMES:
-                if self.left >= 0:
-                    self._send(fd, b"", is_last=True)
+                self._send(fd, b"", is_last=True)
                 self._fresh_decoder(fd)
                 self._put_back(fd)
 

@@ -130,7 +130,7 @@ def fields_of(bundle):
 def fit(fields, encode, max_bytes):
     """Leaves out what makes the line too long, and says so in the text. Returns the line."""
     line = encode(fields)
-    while len(line) > max_bytes:
+    while len(line) >= max_bytes:  # and its newline
         sizes = {name: len(encode({"": value})) for name, value in fields.items()}
         largest = max(sizes, key=sizes.get)
         note = (f"[{largest} left out: {sizes[largest]} bytes, and a result holds at most "

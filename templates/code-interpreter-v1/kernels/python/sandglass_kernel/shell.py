@@ -2,6 +2,7 @@
 """IPython's shell, whose results, errors and output become events."""
 import builtins
 import getpass
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.formatters import BaseFormatter
 from IPython.core.interactiveshell import InteractiveShell
-from traitlets import Any, Instance, Type, Unicode
+from traitlets import Any, Type, Unicode
 from traitlets.config import Config
 
 from . import results
@@ -85,12 +86,17 @@ def _refuse_input(*_args, **_kwargs):
         "environment variable or in a file instead of calling input()")
 
 
+def text_of(error):
+    try:
+        return str(error)
+    except Exception:  # the code's own __str__
+        return f"<unprintable {type(error).__name__}>"
+
+
 class Shell(InteractiveShell):
     kernel = Any()
     displayhook_class = Type(Hook)
     display_pub_class = Type(Publisher)
-    # Read by IPython's own code, which asks for the kernel's presence in other ways than we have.
-    execution = Instance(object, allow_none=True)
 
     def init_display_formatter(self):
         super().init_display_formatter()
@@ -140,11 +146,7 @@ class Shell(InteractiveShell):
         self.kernel.publish(bundle, is_main)
 
     def _showtraceback(self, etype, evalue, stb):
-        try:
-            value = str(evalue)
-        except Exception:
-            value = f"<unprintable {etype.__name__}>"
-        self.kernel.fail(etype.__name__, value, "\n".join(stb))
+        self.kernel.fail(etype.__name__, text_of(evalue), "\n".join(stb))
 
 
 def make(kernel):
@@ -164,8 +166,6 @@ def make(kernel):
 
 
 def _ipython_dir():
-    import os
-
     if os.path.isdir(IPYTHON_DIR):
         return IPYTHON_DIR
     return tempfile.mkdtemp(prefix="ipython-")
