@@ -23,6 +23,22 @@ const char *sg_call_header(const struct sg_call *c, const char *name)
     return f ? x->head + f->value.at : NULL;
 }
 
+const char *sg_call_header_next(const struct sg_call *c, const char *prefix, unsigned *cursor,
+                                struct sg_str *ret_name)
+{
+    const struct sg_exchange *x = sg_exchange_of(c);
+    const size_t n = strlen(prefix);
+    while (*cursor < x->field_count) {
+        const struct sg_http_field *f = &x->fields[(*cursor)++];
+        const struct sg_str name = sg_span_str(f->name, x->head);
+        if (name.n < n || strncasecmp(name.p, prefix, n) != 0)
+            continue;
+        *ret_name = (struct sg_str) { name.p + n, name.n - n };
+        return x->head + f->value.at;
+    }
+    return NULL;
+}
+
 /* Decoded in the arena; NULL where it cannot be. */
 static const char *decode(struct sg_call *c, struct sg_str text, struct sg_err *err)
 {

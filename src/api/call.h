@@ -65,6 +65,10 @@ struct sg_call {
 
 const char *sg_call_param(const struct sg_call *c, const char *name);  /* of the path; never NULL */
 const char *sg_call_header(const struct sg_call *c, const char *name); /* NULL: absent; first one */
+/* The next field whose name begins with `prefix`, in any case; NULL: no more. `cursor` starts at 0.
+ */
+const char *sg_call_header_next(const struct sg_call *c, const char *prefix, unsigned *cursor,
+                                struct sg_str *ret_name);
 /* Of the query, decoded; NULL: absent. SG_INVALID for a name that is not in `known` is the route's.
  */
 const char *sg_call_query(struct sg_call *c, const char *name);

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-enum { FIXED_BYTES = 3 * 4 + 2 * 8 + 4 };
+enum { FIXED_BYTES = 4 * 4 + 2 * 8 + 4 };
 
 static void put(struct sg_buf *b, uint64_t v, unsigned bytes)
 {
@@ -29,6 +29,7 @@ void sg_entry_put(struct sg_buf *out, const struct sg_entry *e)
     put(out, e->mode, 4);
     put(out, e->uid, 4);
     put(out, e->gid, 4);
+    put(out, e->flags, 4);
     put(out, e->bytes, 8);
     put(out, e->mtime_ns, 8);
     put(out, e->name.n, 4);
@@ -53,6 +54,7 @@ bool sg_entry_next(struct sg_bytes *list, struct sg_entry *ret, bool *ret_is_bad
     e.mode = (uint32_t)get(&p, 4);
     e.uid = (uint32_t)get(&p, 4);
     e.gid = (uint32_t)get(&p, 4);
+    e.flags = (uint32_t)get(&p, 4);
     e.bytes = get(&p, 8);
     e.mtime_ns = get(&p, 8);
     size_t name_bytes = (size_t)get(&p, 4);

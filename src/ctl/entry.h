@@ -8,11 +8,13 @@
 
 struct sg_entry {
     uint32_t mode, uid, gid;
+    uint32_t flags; /* SG_ENTRY_... */
     uint64_t bytes, mtime_ns;
     struct sg_text name; /* one path component: never empty, "." or "..", never with a slash */
 };
 
 enum { SG_ENTRY_NAME_MAX = 255 };
+enum { SG_ENTRY_LABELLED = 1 }; /* it has labels: msg.h */
 
 void sg_entry_put(struct sg_buf *out, const struct sg_entry *e);
 

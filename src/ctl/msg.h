@@ -130,7 +130,7 @@ enum { /* SIGNAL scope */
        SG_SIGNAL_ALL,     /* every process but init */
        SG_SIGNAL_SESSION, /* an exec's whole tree: its session, and all who descend from that */
 };
-enum { SG_STAT_NOFOLLOW = 1 };
+enum { SG_STAT_NOFOLLOW = 1, SG_STAT_LABELS = 2 };
 enum { SG_MAKE_PARENTS = 1 }; /* MAKE: missing parents too, existing directory is fine */
 enum { SG_MOVE_NOREPLACE = 1 };
 enum { SG_REMOVE_RECURSIVE = 1 };
@@ -152,6 +152,7 @@ enum { /* WRITE; without the first two a new file takes the place of the path */
        SG_WRITE_KEEP_MODE =
            4, /* a file that is replaced lends its mode; `mode` where there is none */
        SG_WRITE_PARENTS = 8, /* missing directories are made */
+       SG_WRITE_LABELS = 16, /* its labels are those given, and no others */
 };
 enum { SG_WRITE_SEAL = 1 }; /* WRITE: the last byte in the pipe, which says that all came */
 enum { SG_FIND_TEXT = 1 };  /* FIND: `text` is looked for in files */
@@ -174,6 +175,10 @@ enum {
     SG_CHANGED_OVERFLOW = 32, /* events were lost */
     SG_CHANGED_IS_DIR = 64,
 };
+
+/* Labels: texts that a client keeps with a file, as extended attributes of these names. They are
+ * those of the E2B clients, so that programs inside find them where they look. */
+#define SG_LABEL_PREFIX "user.e2b."
 
 /* `user` is "" for init's own, a name from the sandbox's passwd, or "uid[:gid]". */
 struct sg_msg_hello {
@@ -241,6 +246,7 @@ struct sg_msg_stated {
     uint32_t mode, uid, gid, nlink;
     uint64_t bytes, mtime_ns, inode;
     struct sg_text owner, group, target; /* target: of a symbolic link */
+    struct sg_texts labels;              /* name, value, ...; where they were asked for */
 };
 struct sg_msg_listed {
     uint64_t next;
@@ -272,6 +278,7 @@ struct sg_msg_tar {
 struct sg_msg_write {
     struct sg_text user, path;
     uint32_t flags, mode;
+    struct sg_texts labels; /* name, value, ... */
 };
 struct sg_msg_find {
     struct sg_text user, path, name, text; /* name: a pattern as of fnmatch(3), "": any */

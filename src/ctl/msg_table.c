@@ -38,7 +38,7 @@ static const struct sg_field open_[] = { TEXT(open, user, USER_MAX),
                                          TEXT(open, path, SG_CTL_MAX_PATH), U32(open, flags, ANY),
                                          U32(open, mode, 07777) };
 static const struct sg_field stat_[] = { TEXT(stat, user, USER_MAX),
-                                         TEXT(stat, path, SG_CTL_MAX_PATH), U32(stat, flags, 1) };
+                                         TEXT(stat, path, SG_CTL_MAX_PATH), U32(stat, flags, 3) };
 static const struct sg_field list[] = { TEXT(list, user, USER_MAX),
                                         TEXT(list, path, SG_CTL_MAX_PATH), U64(list, cursor) };
 static const struct sg_field make[] = { TEXT(make, user, USER_MAX),
@@ -76,6 +76,7 @@ static const struct sg_field stated[] = {
     TEXT(stated, owner, USER_MAX),
     TEXT(stated, group, USER_MAX),
     TEXT(stated, target, SG_CTL_MAX_PATH),
+    TEXTS(stated, labels),
 };
 static const struct sg_field listed[] = { U64(listed, next), BYTES(listed, entries) };
 static const struct sg_field watched[] = { U32(watched, watch, ANY) };
@@ -98,8 +99,8 @@ static const struct sg_field find[] = {
     U32(find, flags, 1),         U32(find, max, ANY),
 };
 static const struct sg_field write_[] = { TEXT(write, user, USER_MAX),
-                                          TEXT(write, path, SG_CTL_MAX_PATH), U32(write, flags, 15),
-                                          U32(write, mode, 07777) };
+                                          TEXT(write, path, SG_CTL_MAX_PATH), U32(write, flags, 31),
+                                          U32(write, mode, 07777), TEXTS(write, labels) };
 static const struct sg_field kept[] = {
     TEXT(kept, tag, SG_CTL_MAX_TAG),
     U32(kept, pid, PIDS_MAX),

@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/str.h"
 #include "init/init.h"
+#include "init/label.h"
 #include "init/path.h"
 #include "base/banned.h"
 
@@ -61,6 +62,14 @@ static int read_target(int fd, struct sg_call *c, struct sg_err *err)
     return 0;
 }
 
+/* Those of a file or directory; other things have none. */
+static int read_labels(int fd, struct sg_call *c, struct sg_err *err)
+{
+    char path[SG_PATH_LINK_BYTES];
+    sg_path_of_fd(fd, path);
+    return sg_labels_read(path, &c->store, &c->reply.stated.labels, err);
+}
+
 int sg_handle_stat(struct sg_init *in, struct sg_call *c, struct sg_err *err)
 {
     const struct sg_msg_path *m = &c->m->stat;
@@ -74,6 +83,9 @@ int sg_handle_stat(struct sg_init *in, struct sg_call *c, struct sg_err *err)
     c->reply.type = SG_MSG_STATED;
     struct sg_msg_stated *r = &c->reply.stated;
     if (S_ISLNK(st.st_mode) && read_target(fd, c, err) < 0)
+        return -1;
+    if (m->flags & SG_STAT_LABELS && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) &&
+        read_labels(fd, c, err) < 0)
         return -1;
     sg_users_name(&in->users, st.st_uid, c->owner);
     sg_users_group_name(&in->users, st.st_gid, c->group);

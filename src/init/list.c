@@ -3,6 +3,8 @@
  * page costs the same wherever it starts and init keeps nothing between pages. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "ctl/entry.h"
 #include "init/dir.h"
 #include "init/init.h"
+#include "init/label.h"
 #include "init/path.h"
 #include "base/banned.h"
 
@@ -18,6 +21,15 @@ enum {
     PAGE_BYTES = 64 * 1024, /* of entries: about 1,400, a few milliseconds of work */
     ENTRY_MAX_BYTES = 512,  /* more than one can take */
 };
+
+static bool is_labelled(int dir, const char *name)
+{
+    char path[SG_PATH_LINK_BYTES + 1 + SG_PATH_NAME_MAX + 1];
+    sg_path_of_fd(dir, path);
+    size_t n = strlen(path);
+    (void)snprintf(path + n, sizeof path - n, "/%s", name);
+    return sg_labels_any(path);
+}
 
 /* False where the entry is gone meanwhile. */
 static bool describe(int dir, const char *name, uint8_t type, struct sg_entry *ret)
@@ -32,6 +44,8 @@ static bool describe(int dir, const char *name, uint8_t type, struct sg_entry *r
     ret->uid = st.st_uid;
     ret->gid = st.st_gid;
     ret->bytes = (uint64_t)st.st_size;
+    if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && is_labelled(dir, name))
+        ret->flags = SG_ENTRY_LABELLED;
     ret->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     return true;
 }

@@ -18,6 +18,7 @@
 
 #include "base/auto.h"
 #include "base/str.h"
+#include "init/label.h"
 #include "init/path.h"
 #include "init/stream.h"
 #include "init/worker.h"
@@ -187,7 +188,9 @@ static int begin(struct sg_init *in, const struct sg_call *c, struct writing *w,
     if ((stays ? open_in_place(w, err) : open_beside(w, err)) < 0)
         return -1;
     const int fds[] = { c->packet->fds[0], w->file, w->dir };
-    int result = sg_worker_start_with(in, c, "sandglass-write", work, fds, stays ? 2 : 3, w, err);
+    int result = m->flags & SG_WRITE_LABELS ? sg_labels_replace(w->file, m->labels, err) : 0;
+    if (result == 0)
+        result = sg_worker_start_with(in, c, "sandglass-write", work, fds, stays ? 2 : 3, w, err);
     if (result < 0 && w->temporary[0])
         (void)unlinkat(w->dir, w->temporary, 0);
     return result;

@@ -22,6 +22,7 @@ int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *
 struct sg_file_spec {
     const char *user, *path; /* user NULL or "": the sandbox's default */
     uint32_t flags, mode;    /* flags: SG_WRITE_... of ctl/msg.h */
+    char *const *labels;     /* name, value, ..., NULL: its labels from now on; NULL: as they are */
 };
 struct sg_file_write; /* owned by the caller until one of the two */
 typedef void sg_file_write_cb(

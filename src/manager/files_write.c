@@ -88,7 +88,14 @@ static int ask(struct sg_file_write *w, struct sg_sandbox *s, const struct sg_fi
 {
     const struct sg_text user = sg_text_of(f->user ? f->user : "");
     struct sg_msg m = { .type = SG_MSG_WRITE,
-                        .write = { user, sg_text_of(f->path), f->flags, f->mode } };
+                        .write = { .user = user,
+                                   .path = sg_text_of(f->path),
+                                   .flags = f->flags | (f->labels ? SG_WRITE_LABELS : 0),
+                                   .mode = f->mode } };
+    sg_auto_buf labels;
+    sg_buf_init(&labels, SG_CTL_MAX_BYTES);
+    if (f->labels && sg_texts_pack(f->labels, &labels, &m.write.labels, err) < 0)
+        return -1;
     struct sg_msg behind = { .type = SG_MSG_STAT, .stat = { user, sg_text_of("/"), 0 } };
     if (sg_files_send(s, &m, &far_fd, 1, written, w, err) < 0)
         return -1;

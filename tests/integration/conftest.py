@@ -4,9 +4,12 @@
   service   shared by all tests of a run that break nothing of it
   tenant    a client with all scopes, of an organisation made for this test
   box       a running sandbox of that tenant
+  key       of that tenant, for reading and running
+  sandbox   a running one, through the E2B door
 """
 import os
 
+import e2b_door
 import pytest
 from service import Box, Service
 
@@ -39,3 +42,15 @@ def tenant(service, request):
 @pytest.fixture
 def box(tenant):
     return Box(tenant)
+
+
+@pytest.fixture
+def key(service, tenant):
+    return service.key(org=tenant.org, scopes=["read", "exec"])
+
+
+@pytest.fixture
+def sandbox(service, key):
+    made = e2b_door.Sandbox(service, key)
+    yield made
+    made.kill()

@@ -133,6 +133,21 @@ const shared = {
     assert.equal(rows.length, 20)
     assert.equal(await box.files.read('/tmp/several/13'), 'file 13')
   },
+  async 'a file keeps its metadata'(box) {
+    need(since(2, 45), 'metadata of files')
+    const metadata = { color: 'dark blue', n: '1' }
+    assert.deepEqual((await box.files.write('/tmp/labelled', 'x', { metadata })).metadata, metadata)
+    assert.deepEqual((await box.files.getInfo('/tmp/labelled')).metadata, metadata)
+    await box.files.rename('/tmp/labelled', '/tmp/labels/renamed')
+    assert.deepEqual((await box.files.list('/tmp/labels')).map((e) => e.metadata), [metadata])
+    await box.files.write('/tmp/labels/renamed', 'y')
+    assert.deepEqual((await box.files.getInfo('/tmp/labels/renamed')).metadata ?? {}, {})
+  },
+  async 'a file is sent compressed'(box) {
+    need(since(2, 45), 'gzip of files')
+    await box.files.write('/tmp/packed', 'text\n'.repeat(100000), { gzip: true })
+    assert.equal((await box.files.getInfo('/tmp/packed')).size, 500000)
+  },
   async 'what is not there is not found'(box) {
     await rejects(box.files.read('/tmp/not there'))
     await rejects(box.files.list('/tmp/not there'))

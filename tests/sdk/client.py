@@ -265,6 +265,23 @@ def several_files_go_in_one_request(box):
 
 
 @check
+def a_file_keeps_its_metadata(box):
+    info = box.files.write("/tmp/labelled", "x", metadata={"Color": "dark blue", "n": "1"})
+    assert info.metadata == {"color": "dark blue", "n": "1"}, info
+    assert box.files.get_info("/tmp/labelled").metadata == {"color": "dark blue", "n": "1"}
+    box.files.rename("/tmp/labelled", "/tmp/labels/renamed")
+    assert [row.metadata for row in box.files.list("/tmp/labels")] == [{"color": "dark blue", "n": "1"}]
+    box.files.write("/tmp/labels/renamed", "y")
+    assert not box.files.get_info("/tmp/labels/renamed").metadata
+
+
+@check
+def a_file_is_sent_compressed(box):
+    box.files.write("/tmp/packed", "text\n" * 100000, gzip=True)
+    assert box.files.get_info("/tmp/packed").size == 500000
+
+
+@check
 def a_file_belongs_to_its_user(box):
     box.files.write("/tmp/roots", "x", user="root")
     assert box.files.get_info("/tmp/roots").owner == "root"

@@ -3,8 +3,11 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mount.h>
+#include <sys/xattr.h>
 
+#include "ctl/entry.h"
 #include "init_place.h"
 #include "base/banned.h"
 
@@ -38,7 +41,10 @@ static unsigned entries(const char *name)
 static struct sg_msg message(const char *user, const char *path, uint32_t flags, uint32_t mode)
 {
     return (struct sg_msg) { .type = SG_MSG_WRITE,
-                             .write = { sg_text_of(user), sg_text_of(path), flags, mode } };
+                             .write = { .user = sg_text_of(user),
+                                        .path = sg_text_of(path),
+                                        .flags = flags,
+                                        .mode = mode } };
 }
 
 /* An upload that is under way: the id of the request, and our end. */
@@ -295,6 +301,103 @@ static void a_full_disk_is_told_and_leaves_nothing(void **state)
     assert_int_equal(umount(dir), 0);
 }
 
+/* ---- labels ---- */
+
+static void upload_labelled(struct rig *r, const char *name, uint32_t flags, char *const *labels)
+{
+    int fds[2];
+    sg_auto_free char *path = in_dir(name);
+    sg_auto_buf store;
+    struct sg_msg m = message("", path, flags | SG_WRITE_LABELS, 0644);
+    sg_buf_init(&store, 64 << 10);
+    assert_int_equal(sg_texts_pack(labels, &store, &m.write.labels, NULL), 0);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    struct upload u = { send_with(r, &m, fds[0]), fds[1] };
+    put(&u, SEAL, 1);
+    struct sg_msg *reply = finish(r, u);
+    if (reply->type != SG_MSG_OK)
+        fail_msg("%s: %s", name, reply->error.text.p);
+}
+
+/* "a=1 b=2" */
+static void expect_labels(struct rig *r, const char *name, const char *expected)
+{
+    sg_auto_free char *path = in_dir(name);
+    const struct sg_msg q = { .type = SG_MSG_STAT,
+                              .stat = { sg_text_of(""), sg_text_of(path), SG_STAT_LABELS } };
+    struct sg_texts labels = rig_do(r, q, SG_MSG_STATED)->stated.labels;
+    struct sg_text key, value;
+    sg_auto_buf found;
+    sg_buf_init(&found, 64 << 10);
+    while (sg_text_next(&labels, &key) && sg_text_next(&labels, &value))
+        sg_buf_addf(&found, "%s%s=%s", found.n ? " " : "", key.p, value.p);
+    assert_string_equal(sg_buf_cstr(&found), expected);
+}
+
+static void labels_are_replaced_as_a_whole(void **state)
+{
+    struct rig *r = *state;
+    char a[] = "a", b[] = "b", one[] = "1", two[] = "x y", *both[] = { a, one, b, two, NULL },
+         *second[] = { b, one, NULL }, *none[] = { NULL };
+    upload(r, "d/f", 0, "");
+    expect_labels(r, "d/f", "");
+    upload_labelled(r, "d/f", SG_WRITE_IN_PLACE, both);
+    expect_labels(r, "d/f", "a=1 b=x y");
+    upload(r, "d/f", SG_WRITE_IN_PLACE, ""); /* who does not speak of them leaves them */
+    expect_labels(r, "d/f", "a=1 b=x y");
+    upload_labelled(r, "d/f", SG_WRITE_IN_PLACE, second);
+    expect_labels(r, "d/f", "b=1");
+    upload_labelled(r, "d/f", SG_WRITE_IN_PLACE, none);
+    expect_labels(r, "d/f", "");
+    upload_labelled(r, "d/whole", 0, both);
+    expect_labels(r, "d/whole", "a=1 b=x y");
+}
+
+/* Attributes are the sandbox's to set: what is no text, or too much, is passed over. */
+static void labels_of_strangers_are_bounded(void **state)
+{
+    struct rig *r = *state;
+    sg_auto_free char *path = in_dir("d/f"), *much = sg_alloc(3001);
+    memset(much, 'x', 3000);
+    upload(r, "d/f", 0, "");
+    assert_int_equal(setxattr(path, "user.e2b.good", "yes", 3, 0), 0);
+    assert_int_equal(setxattr(path, "user.e2b.nul", "a\0b", 3, 0), 0);
+    assert_int_equal(setxattr(path, "user.e2b.bytes", "\xff\xfe", 2, 0), 0);
+    assert_int_equal(setxattr(path, "user.e2b.", "no name", 7, 0), 0);
+    assert_int_equal(setxattr(path, "user.other", "none of ours", 12, 0), 0);
+    expect_labels(r, "d/f", "good=yes");
+    for (unsigned i = 0; i < 300; i++) { /* as many as the file system has room for */
+        char name[32];
+        (void)snprintf(name, sizeof name, "user.e2b.l%u", i);
+        if (setxattr(path, name, "v", 1, 0) < 0)
+            break;
+    }
+    (void)setxattr(path, "user.e2b.z", much, 3000, 0); /* where the file system has the room */
+    const struct sg_msg q = { .type = SG_MSG_STAT,
+                              .stat = { sg_text_of(""), sg_text_of(path), SG_STAT_LABELS } };
+    struct sg_texts labels = rig_do(r, q, SG_MSG_STATED)->stated.labels;
+    assert_true(labels.n < 16384 && labels.count >= 2 && labels.count % 2 == 0);
+}
+
+static void a_list_says_who_has_labels(void **state)
+{
+    struct rig *r = *state;
+    char a[] = "a", one[] = "1", *labels[] = { a, one, NULL };
+    upload(r, "d/plain", 0, "");
+    upload_labelled(r, "d/with", 0, labels);
+    shell("ln -s with d/link");
+    sg_auto_free char *path = in_dir("d");
+    const struct sg_msg q = { .type = SG_MSG_LIST,
+                              .list = { sg_text_of(""), sg_text_of(path), 0 } };
+    struct sg_bytes entries_ = rig_do(r, q, SG_MSG_LISTED)->listed.entries;
+    struct sg_entry e;
+    bool is_bad;
+    unsigned seen = 0;
+    for (; sg_entry_next(&entries_, &e, &is_bad); seen++)
+        assert_int_equal(e.flags, strcmp(e.name.p, "with") == 0 ? SG_ENTRY_LABELLED : 0);
+    assert_int_equal(seen, 3);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, start, stop)
@@ -310,6 +413,9 @@ int main(void)
         CASE(what_cannot_be_opened_is_told_at_once),
         CASE(files_belong_to_the_user_and_need_his_rights),
         CASE(a_full_disk_is_told_and_leaves_nothing),
+        CASE(labels_are_replaced_as_a_whole),
+        CASE(labels_of_strangers_are_bounded),
+        CASE(a_list_says_who_has_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static void a_key_that_may_only_read_changes_nothing(void **state)
     for (unsigned i = 0; i < SG_COUNT(m); i++)
         assert_fails(sg_files_ask(s, &reader, &m[i], NULL, 0, answer, &a, &r->err), r->err,
                      SG_DENIED);
-    const struct sg_file_spec f = { "", "/x", SG_WRITE_APPEND, 0644 };
+    const struct sg_file_spec f = { .path = "/x", .flags = SG_WRITE_APPEND, .mode = 0644 };
     assert_fails(sg_files_write(s, &reader, &f, NULL, NULL, &r->err), r->err, SG_DENIED);
     struct sg_msg look = stat_of("/proc");
     assert_ok(sg_files_ask(s, &reader, &look, NULL, 0, answer, &a, &r->err), r->err);
@@ -129,7 +129,7 @@ static struct written open_with(struct rig *r, struct sg_sandbox *s, const char 
                                 uint32_t flags, uint32_t mode)
 {
     struct written x = { 0 };
-    const struct sg_file_spec f = { "", path, flags, mode };
+    const struct sg_file_spec f = { .path = path, .flags = flags, .mode = mode };
     assert_ok(sg_files_write(s, &r->who, &f, opened, &x, &r->err), r->err);
     rig_until(r, x.told.calls);
     return x;

@@ -82,7 +82,7 @@ static void an_upload_is_not_over_before_it_ended(void **state)
 {
     struct rig *r = *state;
     struct sg_sandbox *s = rig_create(r, NULL);
-    const struct sg_file_spec f = { "", "/f", 0, 0644 };
+    const struct sg_file_spec f = { .path = "/f", .mode = 0644 };
     struct got g = { 0 };
     struct sg_err err;
     assert_ok(sg_files_write(s, &r->who, &f, opened, &g, &err), err);

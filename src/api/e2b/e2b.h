@@ -105,6 +105,7 @@ enum {
     SG_ENVD_STREAM = 8, /* RPC: an envelope in, envelopes out */
     SG_ENVD_HOME = 16,  /* wants to know the user's home */
     SG_ENVD_BODY = 32,  /* takes the body in pieces */
+    SG_ENVD_MANY = 64,  /* RPC: envelopes in, as they come */
 };
 typedef int sg_envd_handler(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err);
 struct sg_envd_route {
@@ -120,7 +121,7 @@ int sg_envd_enter(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err);
 void sg_envd_reply_nothing(struct sg_call *c);
 
 sg_envd_handler sg_envd_list, sg_envd_start, sg_envd_connect, sg_envd_update, sg_envd_send_input,
-    sg_envd_send_signal, sg_envd_close_stdin;
+    sg_envd_stream_input, sg_envd_send_signal, sg_envd_close_stdin;
 sg_envd_handler sg_envd_stat, sg_envd_make_dir, sg_envd_move, sg_envd_list_dir, sg_envd_remove,
     sg_envd_watch_dir, sg_envd_create_watcher, sg_envd_watcher_events, sg_envd_remove_watcher;
 sg_envd_handler sg_envd_health, sg_envd_metrics, sg_envd_envs, sg_envd_download, sg_envd_upload;

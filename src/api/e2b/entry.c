@@ -49,6 +49,18 @@ static bool is_minimal(const struct sg_call *c)
     return agent && strcmp(agent, "connect-python") == 0;
 }
 
+void sg_e2b_put_labels(struct sg_json *j, struct sg_texts labels)
+{
+    struct sg_text name, value;
+    if (!labels.count)
+        return;
+    sg_json_key(j, "metadata");
+    sg_json_open(j, '{');
+    while (sg_text_next(&labels, &name) && sg_text_next(&labels, &value))
+        sg_e2b_put_str(j, name.p, value.p);
+    sg_json_close(j, '}');
+}
+
 void sg_e2b_put_entry(struct sg_call *c, struct sg_json *j, const struct sg_e2b_entry *e)
 {
     const bool is_link = S_ISLNK(e->mode);
@@ -69,6 +81,7 @@ void sg_e2b_put_entry(struct sg_call *c, struct sg_json *j, const struct sg_e2b_
         sg_e2b_put_time_ns(j, "modifiedTime", e->mtime_ns);
         if (is_link && e->target)
             sg_e2b_put_str(j, "symlinkTarget", e->target);
+        sg_e2b_put_labels(j, e->labels);
     }
     sg_json_close(j, '}');
 }
@@ -107,13 +120,23 @@ static const char *resolve(struct sg_call *c, const char *link, struct sg_text t
                            (int)target.n, target.p);
 }
 
+/* They outlive the packet that they came in. */
+static struct sg_texts keep_labels(struct sg_call *c, struct sg_texts labels)
+{
+    const uint8_t *copy =
+        labels.count ? (uint8_t *)sg_arena_copy(&c->arena, (const char *)labels.p, labels.n) : NULL;
+    return copy ? (struct sg_texts) { copy, labels.n, labels.count } : (struct sg_texts) { 0 };
+}
+
 /* A link that leads nowhere is still there. */
 static void followed(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct looking *l = arg;
     (void)err;
-    if (p && p->msg.type == SG_MSG_STATED)
+    if (p && p->msg.type == SG_MSG_STATED) {
         l->entry.target_mode = p->msg.stated.mode;
+        l->entry.labels = keep_labels(l->call, p->msg.stated.labels);
+    }
     l->done(l->call, l->arg, &l->entry, NULL);
 }
 
@@ -133,6 +156,7 @@ static void stated(void *arg, struct sg_packet *p, const struct sg_err *err)
     e->mode = m->mode;
     e->bytes = m->bytes;
     e->mtime_ns = m->mtime_ns;
+    e->labels = keep_labels(c, m->labels);
     e->owner = name_or_number(c, m->owner, m->uid);
     e->group = name_or_number(c, m->group, m->gid);
     if (!S_ISLNK(m->mode)) {
@@ -141,7 +165,7 @@ static void stated(void *arg, struct sg_packet *p, const struct sg_err *err)
     }
     e->target = resolve(c, e->path, m->target);
     struct sg_sandbox *s = sg_e2b_visited(c, &own);
-    if (!s || ask(l, s, e->path, 0, followed, &own) < 0)
+    if (!s || ask(l, s, e->path, SG_STAT_LABELS, followed, &own) < 0)
         l->done(c, l->arg, NULL, &own);
 }
 
@@ -152,5 +176,5 @@ int sg_e2b_look(struct sg_call *c, struct sg_sandbox *s, const char *path, sg_e2
     if (!l)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     *l = (struct looking) { .call = c, .entry.path = path, .done = done, .arg = arg };
-    return ask(l, s, path, SG_STAT_NOFOLLOW, stated, err);
+    return ask(l, s, path, SG_STAT_NOFOLLOW | SG_STAT_LABELS, stated, err);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/e2b/e2b.h"
+#include "ctl/msg.h"
 
 struct sg_e2b_entry {
     const char *path;     /* absolute */
@@ -10,9 +11,12 @@ struct sg_e2b_entry {
     uint32_t target_mode; /* of what a link leads to; 0: nothing */
     uint64_t bytes, mtime_ns;
     const char *owner, *group;
-    const char *target; /* of a link, or NULL */
+    const char *target;     /* of a link, or NULL */
+    struct sg_texts labels; /* name, value, ... */
 };
 
+/* "metadata":{...}, unless there are none. */
+void sg_e2b_put_labels(struct sg_json *j, struct sg_texts labels);
 void sg_e2b_put_entry(struct sg_call *c, struct sg_json *j, const struct sg_e2b_entry *e);
 
 /* Asks init what `path` is, links and what they lead to included, then calls `done` once, with an

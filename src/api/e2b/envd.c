@@ -19,6 +19,7 @@ static const struct sg_envd_route routes[] = {
     { M_POST, P "List", SG_ENVD_UNARY, sg_envd_list },
     { M_POST, P "Update", SG_ENVD_UNARY, sg_envd_update },
     { M_POST, P "SendInput", SG_ENVD_UNARY, sg_envd_send_input },
+    { M_POST, P "StreamInput", SG_ENVD_STREAM | SG_ENVD_BODY | SG_ENVD_MANY, sg_envd_stream_input },
     { M_POST, P "SendSignal", SG_ENVD_UNARY, sg_envd_send_signal },
     { M_POST, P "CloseStdin", SG_ENVD_UNARY, sg_envd_close_stdin },
     { M_GET,  "/files", SG_ENVD_OWN | SG_ENVD_HOME, sg_envd_download },
@@ -133,7 +134,7 @@ int sg_envd_enter(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     if (flags & SG_ENVD_STREAM)
         c->on_error = sg_e2b_stream_error;
     if (flags & (SG_ENVD_UNARY | SG_ENVD_STREAM)) {
-        if (read_body(c, err) < 0 || read_user(c, &v->user, err) < 0)
+        if ((!(flags & SG_ENVD_MANY) && read_body(c, err) < 0) || read_user(c, &v->user, err) < 0)
             return -1;
     } else {
         const char *user = sg_call_query(c, "username");

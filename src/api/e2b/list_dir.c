@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* filesystem.Filesystem/ListDir: a tree down to some depth, as one sorted list. Directories are
- * asked for one after the other, links are looked at once more, and then all is sorted: by name,
- * each directory before what is in it. */
+ * asked for one after the other, links and what has labels are looked at once more, and then all
+ * is sorted: by name, each directory before what is in it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@ struct found {
     struct sg_e2b_entry entry;
     uint32_t uid, gid;
     unsigned depth; /* of the directory that holds it: 1 for the asked one */
+    bool has_labels;
 };
 
 struct listing {
@@ -29,7 +30,7 @@ struct listing {
     struct sg_e2b_accounts accounts;
     struct found *first, **tail;
     struct found *dir;  /* whose entries are asked for; NULL: the root's */
-    struct found *link; /* that is looked at */
+    struct found *link; /* or file with labels, that is looked at */
     const char *path;   /* of the directory under way */
     const char *root;
     uint64_t cursor, depth;
@@ -114,7 +115,8 @@ static int take_page(struct listing *l, const struct sg_msg_listed *m, struct sg
             .entry = { .path = path, .mode = e.mode, .bytes = e.bytes, .mtime_ns = e.mtime_ns },
             .uid = e.uid,
             .gid = e.gid,
-            .depth = l->dir ? l->dir->depth + 1 : 1
+            .depth = l->dir ? l->dir->depth + 1 : 1,
+            .has_labels = e.flags & SG_ENTRY_LABELLED,
         };
         *l->tail = f;
         l->tail = &f->next;
@@ -161,6 +163,7 @@ static void linked(struct sg_call *c, void *arg, const struct sg_e2b_entry *e,
     if (e) {
         l->link->entry.target = e->target;
         l->link->entry.target_mode = e->target_mode;
+        l->link->entry.labels = e->labels;
     }
     go_on(l);
 }
@@ -168,7 +171,7 @@ static void linked(struct sg_call *c, void *arg, const struct sg_e2b_entry *e,
 static struct found *next_link(struct listing *l)
 {
     struct found *f = l->link ? l->link->next : l->first;
-    while (f && !S_ISLNK(f->entry.mode))
+    while (f && !S_ISLNK(f->entry.mode) && !f->has_labels)
         f = f->next;
     return f;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.Process, the small calls: list, input, signals, size. */
+/* process.Process, the small calls: list, signals, size. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "api/e2b/e2b.h"
 #include "api/e2b/process.h"
 #include "base/auto.h"
-#include "wire/base64.h"
 #include "base/banned.h"
 
 /* ---- List ---- */
@@ -52,107 +51,6 @@ int sg_envd_list(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     sg_json_close(&j, ']');
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
-    return 0;
-}
-
-/* ---- SendInput: the answer comes when all of it was taken ---- */
-
-struct feeding {
-    struct sg_call *call;
-    struct sg_reader hold; /* reads nothing: knows when the exec goes away */
-    struct sg_buf rest;
-    size_t at;
-};
-
-static void end_feeding(struct feeding *f)
-{
-    if (f->hold.exec)
-        sg_exec_forget_writable(f->hold.exec, f);
-    sg_reader_close(&f->hold);
-    sg_buf_done(&f->rest);
-}
-
-static void feed(void *arg)
-{
-    struct feeding *f = arg;
-    struct sg_call *c = f->call;
-    struct sg_exec *x = f->hold.exec;
-    struct sg_err err = { 0 };
-    int result = x ? 0 : sg_fail(&err, SG_NOT_FOUND, "the process is gone");
-    while (result == 0 && f->at < f->rest.n) {
-        ssize_t n = sg_exec_write(x, f->rest.p + f->at, f->rest.n - f->at, &err);
-        if (n == 0 && sg_exec_when_writable(x, feed, f, &err) == 0)
-            return;
-        if (n <= 0)
-            result = -1;
-        else
-            f->at += (size_t)n;
-    }
-    end_feeding(f);
-    if (result == 0) {
-        sg_envd_reply_nothing(c);
-        return;
-    }
-    sg_e2b_visit(c)->code = "internal";
-    (void)sg_wrap(&err, "error writing to stdin");
-    sg_reply_error(c, &err);
-}
-
-static void feeder_gone(struct sg_call *c)
-{
-    end_feeding(sg_e2b_visit(c)->own);
-    sg_reply_end(c);
-}
-
-static void ignore(struct sg_reader *r)
-{
-    (void)r;
-}
-
-/* Base64, also with the alphabet of URLs and without padding. */
-static int decode(struct sg_call *c, struct sg_str text, struct sg_buf *out, struct sg_err *err)
-{
-    char *copy = sg_arena_alloc(&c->arena, text.n + 4);
-    size_t n = text.n;
-    if (!copy)
-        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    for (size_t i = 0; i < n; i++)
-        copy[i] = text.p[i] == '-' ? '+' : text.p[i] == '_' ? '/' : text.p[i];
-    while (n % 4)
-        copy[n++] = '=';
-    return sg_base64_decode(out, (struct sg_str) { copy, n }, err);
-}
-
-int sg_envd_send_input(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
-{
-    struct sg_exec *x = sg_envd_selected(c, s, false, err);
-    const struct sg_jval *input = sg_e2b_get(sg_e2b_visit(c)->body, "input");
-    const struct sg_jval *data = sg_e2b_get(input, "stdin"), *pty = sg_e2b_get(input, "pty");
-    struct feeding *f = sg_arena_alloc(&c->arena, sizeof *f);
-    if (!x)
-        return -1;
-    if (!f)
-        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    if (!data == !pty || (data ? data : pty)->kind != SG_J_STRING)
-        return sg_fail(err, SG_INVALID, "input must have stdin or pty, as base64");
-    if (x->has_tty != (pty != NULL) || !x->has_stdin)
-        sg_e2b_visit(c)->code = "internal";
-    if (x->has_tty != (pty != NULL))
-        return sg_fail(err, SG_CONFLICT,
-                       x->has_tty ? "tty assigned to process: use pty"
-                                  : "tty not assigned to process: use stdin");
-    if (!x->has_stdin)
-        return sg_fail(err, SG_CONFLICT, "error writing to stdin: stdin not enabled or closed");
-    *f = (struct feeding) { .call = c, .hold.wake = ignore };
-    sg_buf_init(&f->rest, SG_CALL_MAX_BODY);
-    if (decode(c, (data ? data : pty)->s, &f->rest, err) < 0) {
-        sg_buf_done(&f->rest);
-        return -1;
-    }
-    sg_reader_open(&f->hold, x, UINT64_MAX);
-    sg_e2b_visit(c)->own = f;
-    c->on_gone = feeder_gone;
-    feed(f);
     return 0;
 }
 

@@ -7,6 +7,7 @@
  * nothing more is taken: what is left of the piece waits in `rest`. U2. While an answer is awaited
  * nobody is told that the client went away; the answer's callback looks for itself. So the call
  * never ends under its feet. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +26,10 @@ enum {
     MAX_FILES = 10000,
     FILE_MODE = 0644,
     GZIP_PIECE = 4 << 10, /* grows by a thousand at most, and that must be held */
+    LABEL_NAME_MAX = 246, /* with the prefix, the kernel's own limit */
+    LABELS_MAX = 4096,
 };
+static const char LABEL_HEADER[] = "X-Metadata-";
 
 struct uploaded {
     struct uploaded *next;
@@ -37,6 +41,7 @@ struct upload {
     struct sg_multipart *form;   /* NULL: the body is the file */
     struct sg_gunzip *gunzip;    /* NULL: as it comes */
     const char *target;          /* of the query; NULL: each part names its own */
+    char **labels;               /* of every file: name, value, ..., NULL */
     const char *path;            /* of the file under way */
     struct sg_file_write *write; /* of that file; NULL: none is open */
     struct sg_pour pour;         /* into it */
@@ -85,6 +90,15 @@ static void fail(struct upload *u, const struct sg_err *err)
         sg_reply_error(c, &own);
 }
 
+static void put_labels(struct sg_json *j, char *const *labels)
+{
+    sg_json_key(j, "metadata");
+    sg_json_open(j, '{');
+    for (; labels[0]; labels += 2)
+        sg_e2b_put_str(j, labels[0], labels[1]);
+    sg_json_close(j, '}');
+}
+
 static void succeed(struct upload *u)
 {
     struct sg_call *c = u->call;
@@ -98,6 +112,8 @@ static void succeed(struct upload *u)
         sg_e2b_put_str(&j, "path", f->path);
         sg_e2b_put_str(&j, "name", sg_e2b_basename(f->path));
         sg_e2b_put_str(&j, "type", "file");
+        if (u->labels[0])
+            put_labels(&j, u->labels);
         sg_json_close(&j, '}');
     }
     sg_json_close(&j, ']');
@@ -200,8 +216,11 @@ static int open_file(struct upload *u, struct sg_err *err)
 {
     struct sg_call *c = u->call;
     struct sg_sandbox *s = sg_e2b_visited(c, err);
-    const struct sg_file_spec f = { sg_e2b_visit(c)->user, u->path,
-                                    SG_WRITE_IN_PLACE | SG_WRITE_PARENTS, FILE_MODE };
+    const struct sg_file_spec f = { .user = sg_e2b_visit(c)->user,
+                                    .path = u->path,
+                                    .flags = SG_WRITE_IN_PLACE | SG_WRITE_PARENTS,
+                                    .mode = FILE_MODE,
+                                    .labels = u->labels };
     return s ? sg_files_write(s, &c->who, &f, opened, u, err) : -1;
 }
 
@@ -397,6 +416,55 @@ static int read_form(struct upload *u, struct sg_err *err)
                    : sg_fail(err, SG_EXHAUSTED, "no room for the call");
 }
 
+static bool is_printable(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] < ' ' || p[i] > '~')
+            return false;
+    return true;
+}
+
+/* A name that comes again has its last value. */
+static void put_label(char **labels, char *name, char *value)
+{
+    while (labels[0] && strcmp(labels[0], name) != 0)
+        labels += 2;
+    labels[0] = name;
+    labels[1] = value;
+}
+
+/* "X-Metadata-NAME: value", names in lower case. Without any, a file loses those that it had. */
+static int read_labels(struct upload *u, struct sg_err *err)
+{
+    struct sg_call *c = u->call;
+    const char *value;
+    struct sg_str name;
+    size_t bytes = 0, count = 0;
+    for (unsigned at = 0; sg_call_header_next(c, LABEL_HEADER, &at, &name);)
+        count++;
+    u->labels = sg_arena_alloc(&c->arena, (2 * count + 1) * sizeof(char *));
+    if (!u->labels)
+        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
+    for (unsigned at = 0; (value = sg_call_header_next(c, LABEL_HEADER, &at, &name));) {
+        char *low = sg_arena_copy(&c->arena, name.p, name.n);
+        char *copy = sg_arena_copy(&c->arena, value, strlen(value));
+        if (!low || !copy)
+            return sg_fail(err, SG_EXHAUSTED, "no room for the call");
+        for (char *p = low; *p; p++)
+            *p = (char)tolower((unsigned char)*p);
+        bytes += strlen(SG_LABEL_PREFIX) + name.n + strlen(value);
+        if (!name.n || name.n > LABEL_NAME_MAX || bytes > LABELS_MAX)
+            return sg_fail(err, SG_INVALID,
+                           "metadata: a key has 1 to %d bytes, and all together %d at most",
+                           LABEL_NAME_MAX, LABELS_MAX);
+        if (!is_printable(value, strlen(value)))
+            return sg_fail(err, SG_INVALID, "metadata %s: only printable ASCII is permitted",
+                           sg_quote(low).s);
+        put_label(u->labels, low, copy);
+    }
+    return 0;
+}
+
 int sg_envd_upload(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
 {
     (void)s;
@@ -412,7 +480,7 @@ int sg_envd_upload(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     *u = (struct upload) { .call = c, .target = path && path[0] ? path : NULL };
     u->tail = &u->first;
     sg_buf_init(&u->rest, MAX_REST);
-    if (read_form(u, err) < 0) {
+    if (read_labels(u, err) < 0 || read_form(u, err) < 0) {
         release(u);
         return -1;
     }

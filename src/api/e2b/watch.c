@@ -183,7 +183,8 @@ static void stated(void *arg, struct sg_packet *p, const struct sg_err *err)
                                         .mtime_ns = m->mtime_ns,
                                         .owner = m->owner.n ? m->owner.p : uid,
                                         .group = m->group.n ? m->group.p : gid,
-                                        .target = m->target.n ? m->target.p : NULL };
+                                        .target = m->target.n ? m->target.p : NULL,
+                                        .labels = m->labels };
         tell_all(w, name, q->what, &e);
     } else {
         tell_all(w, name, q->what, NULL);
@@ -204,7 +205,8 @@ static bool ask(struct watch *w, const char *name, uint32_t what)
     q->path = sg_printf("%s/%s", strcmp(w->path, "/") == 0 ? "" : w->path, name);
     q->name_at = strlen(q->path) - strlen(name);
     struct sg_msg m = { .type = SG_MSG_STAT };
-    m.stat = (struct sg_msg_path) { sg_text_of(w->user), sg_text_of(q->path), SG_STAT_NOFOLLOW };
+    m.stat = (struct sg_msg_path) { sg_text_of(w->user), sg_text_of(q->path),
+                                    SG_STAT_NOFOLLOW | SG_STAT_LABELS };
     if (s && sg_files_ask(s, &w->who, &m, NULL, 0, stated, q, &err) == 0) {
         w->open++;
         return true;

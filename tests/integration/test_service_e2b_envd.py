@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""envd's rarer calls, as bytes: input in streams, metadata of files."""
+import base64
+import contextlib
+import hashlib
+import json
+import struct
+
+import pytest
+import web
+
+
+# ---- input in a stream ----
+
+def envelope(message, flags=0):
+    data = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return struct.pack(">BI", flags, len(data)) + data
+
+
+def data_of(text, kind="stdin"):
+    return {"data": {"input": {kind: base64.b64encode(text).decode()}}}
+
+
+def stream_input(sandbox, *messages):
+    frames = sandbox.frames("process.Process/StreamInput", None, raw=b"".join(map(envelope, messages)))
+    assert frames[-1][0] == 2
+    return frames
+
+
+@contextlib.contextmanager
+def following(sandbox, script, **more):
+    """A process, and what its stream says: (pid, events)."""
+    body = {"process": {"cmd": "/bin/sh", "args": ["-c", script]}, "stdin": True, **more}
+    with contextlib.closing(web.dial(sandbox.service.tcp)) as sock:
+        data = envelope(body)
+        head = "".join(f"{name}: {value}\r\n" for name, value in sandbox.headers().items())
+        sock.sendall(f"POST /process.Process/Start HTTP/1.1\r\nHost: x\r\n{head}Content-Type: application/connect+json\r\n"
+                     f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        got = b""
+        while b'"pid":' not in got:
+            got += sock.recv(65536)
+        pid = int(got.split(b'"pid":')[1].split(b"}")[0])
+
+        def rest():
+            nonlocal got
+            while not got.endswith(b"0\r\n\r\n"):
+                got += sock.recv(65536)
+            return b"".join(base64.b64decode(part.split(b'"')[0]) for part in got.split(b'"stdout":"')[1:])
+        yield pid, rest
+
+
+def test_input_comes_in_a_stream(sandbox):
+    with following(sandbox, "head -c 11") as (pid, rest):
+        frames = stream_input(sandbox, {"start": {"process": {"pid": pid}}}, data_of(b"hello "), {"keepalive": {}},
+                              data_of(b"world"))
+        assert frames == [(0, {}), (2, {})]
+        assert rest() == b"hello world"
+
+
+def test_a_stream_of_input_waits_for_a_slow_reader(sandbox):
+    pieces = [bytes([65 + i % 26]) * 50000 for i in range(40)]
+    with following(sandbox, "sleep 0.5; head -c 2000000 | md5sum") as (pid, rest):
+        stream_input(sandbox, {"start": {"process": {"pid": pid}}}, *map(data_of, pieces))
+        assert rest().split()[0] == hashlib.md5(b"".join(pieces)).hexdigest().encode()
+
+
+def test_many_small_pieces_in_one_stream(sandbox):
+    with following(sandbox, "head -c 5000 | wc -c") as (pid, rest):
+        stream_input(sandbox, {"start": {"process": {"pid": pid}}}, *[data_of(b"x")] * 5000)
+        assert rest() == b"5000\n"
+
+
+def error_of(frames):
+    assert len(frames) == 1 and frames[0][0] == 2, frames
+    return frames[0][1]["error"]["code"]
+
+
+def test_a_stream_of_input_that_makes_no_sense_is_told(sandbox):
+    start = {"start": {"process": {"pid": 99999}}}
+    assert error_of(stream_input(sandbox, start)) == "not_found"
+    assert error_of(stream_input(sandbox, data_of(b"x"))) == "invalid_argument"
+    assert error_of(stream_input(sandbox, b"no json")) == "invalid_argument"
+    with following(sandbox, "sleep 60") as (pid, _):
+        start = {"start": {"process": {"pid": pid}}}
+        assert error_of(stream_input(sandbox, start, start)) == "invalid_argument"
+        assert error_of(stream_input(sandbox, start, {"data": {"input": {}}})) == "invalid_argument"
+        assert error_of(stream_input(sandbox, start, data_of(b"x", "pty"))) == "internal"
+        raw = envelope(start) + b"\0\0\0\0\x20cut"
+        assert error_of(sandbox.frames("process.Process/StreamInput", None, raw=raw)) == "invalid_argument"
+        raw = envelope(start) + b"\0\xff\xff\xff\xff"
+        assert error_of(sandbox.frames("process.Process/StreamInput", None, raw=raw)) == "resource_exhausted"
+        raw = envelope(start) + envelope(b"{}", 1)
+        assert error_of(sandbox.frames("process.Process/StreamInput", None, raw=raw)) == "unimplemented"
+        sandbox.rpc("process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"})
+
+
+# ---- metadata of files ----
+
+def upload(sandbox, path, data=b"x", **headers):
+    return sandbox.envd("POST", f"/files?path={path}", data, **{"Content-Type": "application/octet-stream", **headers})
+
+
+def metadata(sandbox, path):
+    return sandbox.rpc("filesystem.Filesystem/Stat", {"path": path})["entry"].get("metadata")
+
+
+def test_metadata_is_kept_with_a_file_and_replaced_as_a_whole(sandbox):
+    reply = upload(sandbox, "/tmp/m", **{"X-Metadata-Color": "dark blue", "x-metadata-SIZE": "7"})
+    assert reply.status == 200 and reply.json[0]["metadata"] == {"color": "dark blue", "size": "7"}, reply
+    assert metadata(sandbox, "/tmp/m") == {"color": "dark blue", "size": "7"}
+    inside = sandbox.run("python3 -c \"import os; print(os.getxattr('/tmp/m', 'user.e2b.color'))\"")
+    assert base64.b64decode(inside[1][1]["event"]["data"]["stdout"]) == b"b'dark blue'\n"
+    sandbox.rpc("filesystem.Filesystem/Move", {"source": "/tmp/m", "destination": "/tmp/n"})
+    assert metadata(sandbox, "/tmp/n") == {"color": "dark blue", "size": "7"}
+    reply = upload(sandbox, "/tmp/n", **{"X-Metadata-Other": "1"})
+    assert reply.json[0]["metadata"] == metadata(sandbox, "/tmp/n") == {"other": "1"}
+    reply = upload(sandbox, "/tmp/n")
+    assert "metadata" not in reply.json[0] and metadata(sandbox, "/tmp/n") is None
+
+
+def test_metadata_is_listed_and_of_all_files_of_a_form(sandbox):
+    form = (b'--b\r\nContent-Disposition: form-data; name="file"; filename="/tmp/d/one"\r\n\r\n1\r\n'
+            b'--b\r\nContent-Disposition: form-data; name="file"; filename="/tmp/d/two"\r\n\r\n2\r\n--b--\r\n')
+    reply = sandbox.envd("POST", "/files", form, **{"Content-Type": "multipart/form-data; boundary=b", "X-Metadata-A": "1"})
+    assert [row["metadata"] for row in reply.json] == [{"a": "1"}] * 2, reply
+    sandbox.run("touch /tmp/d/three; ln -s one /tmp/d/zlink")
+    rows = sandbox.rpc("filesystem.Filesystem/ListDir", {"path": "/tmp/d", "depth": 1})["entries"]
+    assert [(row["name"], row.get("metadata")) for row in rows] == [
+        ("one", {"a": "1"}), ("three", None), ("two", {"a": "1"}), ("zlink", {"a": "1"})]
+
+
+def test_metadata_where_only_root_may_write(sandbox):
+    assert upload(sandbox, "/etc/labelled", **{"X-Metadata-A": "1"}).status == 200
+    assert metadata(sandbox, "/etc/labelled") == {"a": "1"}
+
+
+@pytest.mark.parametrize("headers", [{"X-Metadata-" + "k" * 247: "v"}, {"X-Metadata-": "v"}, {"X-Metadata-K": "v" * 4096},
+                                     {"X-Metadata-K": "caf\u00e9"}, {f"X-Metadata-{i}": "v" * 1000 for i in range(5)}],
+                         ids=["key", "no key", "value", "bytes", "all"])
+def test_metadata_that_cannot_be_kept_is_refused(sandbox, headers):
+    reply = upload(sandbox, "/tmp/refused", **headers)
+    assert reply.status == 400 and reply.json["code"] == 400 and "metadata" in reply.json["message"], reply
+    sandbox.rpc("filesystem.Filesystem/Stat", {"path": "/tmp/refused"}, expect=404)
