@@ -2,12 +2,12 @@
 """The parser of documents by itself; through the service it is in test_service_parse.py.
 
 tests/documents/ was written by LibreOffice 7.4 from one small report, sheet and presentation."""
-import base64
 import io
 import json
 import os
 import pathlib
 import subprocess
+import tempfile
 import zipfile
 
 import pytest
@@ -23,9 +23,14 @@ GREETING = "Grüße from the dunes: sand flows, time passes."
 def parse(path, *options, **limits):
     env = {"PYTHONPATH": str(PARSER), "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"], "LANG": "C.UTF-8",
            **{f"SANDGLASS_PARSE_{name.upper()}": str(value) for name, value in limits.items()}}
-    done = subprocess.run(["/usr/bin/python3", "-c", RUN, *options, path], env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode in (0, 3), done.stderr
-    answer = json.loads(done.stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out"
+        done = subprocess.run(["/usr/bin/python3", "-c", RUN, *options, path, out], env=env, capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode in (0, 3) and not done.stdout, done.stderr
+        answer = json.loads((out / "result.json").read_bytes())
+        for image in answer.get("images", ()):
+            image["content"] = (out / image["file"]).read_bytes()
     assert ("error" in answer) == (done.returncode == 3)
     return answer
 
@@ -76,8 +81,7 @@ def test_a_pdf_with_page_images():
     assert got["format"] == "pdf" and GREETING in got["text"] and got["tables"] == [{"page": 1, "rows": REPORT_TABLE}]
     assert (got["metadata"]["title"], got["metadata"]["pages"]) == ("Quarterly report", 1)
     [image] = got["images"]
-    png = base64.b64decode(image["png"])
-    assert png[:8] == b"\x89PNG\r\n\x1a\n" and max(image["width"], image["height"]) == 400
+    assert image["content"][:8] == b"\x89PNG\r\n\x1a\n" and max(image["width"], image["height"]) == 400
     assert parse(DOCUMENTS / "report.pdf")["images"] == []
 
 
@@ -267,3 +271,8 @@ def test_a_sheet_that_claims_a_million_rows(place):
 
 def test_control_bytes_do_not_come_through(place):
     assert parse(place("a.txt", "one\x1b[31mtwo\x07!"))["text"] == "one [31mtwo !"
+
+
+def test_a_result_that_is_too_large_is_cut_and_still_whole(place):
+    got = parse(place("long.csv", "\n".join(f"\"{i}\",b" for i in range(2000))), result_bytes=20_000)
+    assert got["tables"] == [] and len(got["text"]) > 1000 and "cut" in got["warnings"][0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sandglass-parse [--images] FILE: one JSON object on standard output.
+"""parse [--images] FILE OUT: one JSON object as OUT/result.json, and page images beside it.
 
 With a result the status is 0. A document that gives none: {"error":{"kind","message"}}, status 3.
 """
@@ -62,12 +62,12 @@ def format_of(data, name):
 class Context:
     """How deep we are, and what archives may still unpack: one account for all depths."""
 
-    def __init__(self, limits, wants_images=False, depth=0, budget=None):
-        self.limits, self.wants_images, self.depth = limits, wants_images, depth
+    def __init__(self, limits, images_to=None, depth=0, budget=None):
+        self.limits, self.images_to, self.depth = limits, images_to, depth
         self.budget = budget if budget is not None else [limits.unpacked_bytes]
 
     def deeper(self):
-        return Context(self.limits, False, self.depth + 1, self.budget)
+        return Context(self.limits, None, self.depth + 1, self.budget)
 
     format_of = staticmethod(format_of)
 
@@ -85,7 +85,7 @@ class Context:
             doc.warn(f"{name}: {warning}")
 
 
-def render(path, data, doc, context):
+def render(path, doc, context):
     """Page images of office files, where the template has LibreOffice."""
     office_program = shutil.which("soffice")
     if not office_program:
@@ -99,13 +99,13 @@ def render(path, data, doc, context):
             doc.warn("the pages could not be rendered")
             return
         pages = pdf.add_info(made, Document(context.limits))
-        pdf.add_images(made, folder, doc, pages)
+        pdf.add_images(made, context.images_to, doc, pages)
 
 
-def parse(path, wants_images=False, limits=None):
-    limits = limits or limits_from_environment()
-    data = pathlib.Path(path).read_bytes()
-    doc, context = Document(limits), Context(limits, wants_images)
+def parse(path, out, wants_images):
+    limits = limits_from_environment()
+    data = path.read_bytes()
+    doc, context = Document(limits), Context(limits, out if wants_images else None)
     if not data:
         raise Refused("malformed", "the document is empty")
     doc.format = format_of(data, str(path))
@@ -113,7 +113,7 @@ def parse(path, wants_images=False, limits=None):
         raise Refused("unsupported", "not a document of a known kind: PDF, docx, xlsx, pptx, HTML, zip, CSV or text")
     PARSERS[doc.format](data, doc, context)
     if wants_images and doc.format in RENDERED:
-        render(path, data, doc, context)
+        render(path, doc, context)
     return {"format": doc.format, "text": doc.text, "metadata": doc.metadata, "tables": doc.tables,
             "images": doc.images, "entries": doc.entries, "warnings": doc.warnings}
 
@@ -122,19 +122,36 @@ def refusal_of(kind, message):
     return {"error": {"kind": kind, "message": message}}
 
 
+def encoded(answer, most):
+    """As JSON of at most so many bytes: who waits for it has room for no more. Tables go first, then text."""
+    def encode():
+        return json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
+
+    data = encode()
+    for part, empty in (("tables", []), ("entries", []), ("text", "")):
+        if len(data) <= most or part not in answer:
+            break
+        surplus, whole = len(data) - most, answer[part]
+        answer[part] = whole.encode()[:-2 * surplus].decode("utf-8", "ignore") if part == "text" else empty
+        answer["warnings"].append(f"the result is over {most} bytes: its {part} were cut")
+        data = encode()
+    return data
+
+
 def main(argv):
     words = [word for word in argv if word != "--images"]
-    if len(words) != 1:
-        print("usage: sandglass-parse [--images] FILE", file=sys.stderr)
+    if len(words) != 2:
+        print("usage: parse [--images] FILE OUT", file=sys.stderr)
         return 2
+    source, out = map(pathlib.Path, words)
+    out.mkdir(exist_ok=True)
     try:
-        answer, status = parse(words[0], "--images" in argv), 0
+        answer, status = parse(source, out, "--images" in argv), 0
     except Refused as refusal:
         answer, status = refusal_of(refusal.kind, str(refusal)), REFUSED_STATUS
     except MemoryError:
         answer, status = refusal_of("too_large", "the document needs more memory than the sandbox has"), REFUSED_STATUS
     except (RecursionError, etree.LxmlError) as error:
         answer, status = refusal_of("malformed", f"the document is nested too deep: {error}"), REFUSED_STATUS
-    json.dump(answer, sys.stdout, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    (out / "result.json").write_bytes(encoded(answer, limits_from_environment().result_bytes))
     return status

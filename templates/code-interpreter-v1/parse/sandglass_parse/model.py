@@ -10,14 +10,16 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    text_bytes: int = 8 * MIB        # of all text together
-    table_cells: int = 200_000       # of all tables together
+    text_bytes: int = 2 * MIB        # of all text together
+    table_cells: int = 50_000        # of all tables together
+    result_bytes: int = 4 * MIB - 1  # of result.json
     unpacked_bytes: int = 512 * MIB  # an archive's members, all depths together
     ratio: int = 200                 # unpacked : packed, where it is more than a few MiB
     entries: int = 10_000            # members of one archive
     depth: int = 3                   # archives in archives
     pages: int = 50                  # that become images
-    image_pixels: int = 1600         # the longer side of one
+    image_pixels: int = 1200         # the longer side of one
+    image_bytes: int = 11 * MIB      # of all images together
 
 
 def limits_from_environment():

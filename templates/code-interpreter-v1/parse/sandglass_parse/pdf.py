@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PDF, by Poppler's programs: they survive what libraries in Python do not. Tables are those that
 have rules drawn around their cells."""
-import base64
 import io
 import pathlib
 import re
@@ -44,8 +43,8 @@ def parse_pdf(data, doc, context):
         if re.search(rb"/(JavaScript|Launch|EmbeddedFile)\b", data):
             doc.warn("the document has scripts, actions or attachments; they were not run or opened")
         add_tables(data, doc, pages)
-        if context.wants_images:
-            add_images(path, folder, doc, pages)
+        if context.images_to:
+            add_images(path, context.images_to, doc, pages)
 
 
 def add_info(path, doc):
@@ -61,16 +60,23 @@ def add_info(path, doc):
 
 
 def add_images(path, folder, doc, pages):
+    """page-001.png and so on, as long as all of them together stay within their limit."""
     last = min(pages, doc.limits.pages)
     if pages > last:
         doc.warn(f"images of the first {last} pages only")
     if not last:
         return
     run("pdftoppm", "-png", "-scale-to", str(doc.limits.image_pixels), "-l", str(last), path, f"{folder}/page")
-    for number, image in enumerate(sorted(pathlib.Path(folder).glob("page-*.png")), 1):
+    left = doc.limits.image_bytes
+    for number, image in enumerate(sorted(folder.glob("page-*.png")), 1):
         content = image.read_bytes()
+        left -= len(content)
+        if left < 0:
+            doc.warn(f"images of the first {number - 1} pages only: together they may have {doc.limits.image_bytes} bytes")
+            image.unlink()
+            continue
         width, height = int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
-        doc.images.append({"page": number, "width": width, "height": height, "png": base64.b64encode(content).decode()})
+        doc.images.append({"page": number, "width": width, "height": height, "file": image.name})
 
 
 # ---- tables: a grid of rules, and the words between them ----
