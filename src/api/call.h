@@ -99,6 +99,10 @@ void sg_call_wipe(struct sg_call *c, struct sg_str part);
  * while paused. The last piece comes always, perhaps empty. */
 void sg_call_pause_body(struct sg_call *c, bool is_paused);
 
+/* Of a call that streams its body, which is paused and of which nothing was taken: it shall come
+ * whole after all, and `route`, which does not stream, handles the call then. */
+void sg_call_gather_body(struct sg_call *c, const struct sg_route *route);
+
 /* ---- the reply ---- */
 
 void sg_reply_json(struct sg_call *c, int status, const struct sg_buf *json);

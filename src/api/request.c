@@ -285,6 +285,18 @@ void sg_call_pause_body(struct sg_call *call, bool is_paused)
     sg_conn_wake(call->conn);
 }
 
+/* May be called from inside the first handler: what has come is looked at when that has returned.
+ */
+void sg_call_gather_body(struct sg_call *call, const struct sg_route *route)
+{
+    struct sg_exchange *x = sg_exchange_of(call);
+    call->route = route;
+    if (x->body_max > SG_CALL_MAX_BODY)
+        x->body_max = SG_CALL_MAX_BODY;
+    x->is_handled = false; /* until then a body that is too long is answered for */
+    sg_call_pause_body(call, false);
+}
+
 static int check_query(struct sg_call *c, struct sg_err *err)
 {
     static const char *const none[] = { NULL };

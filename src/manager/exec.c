@@ -8,13 +8,14 @@
 
 #include "base/auto.h"
 #include "base/str.h"
-#include "manager/exec_internal.h"
+#include "manager/code_internal.h"
 #include "store/store.h"
 #include "base/banned.h"
 
 enum {
     KEPT_ENDED = 1000,
     KEPT_JOURNALS = 16, /* of ended ones together: so many times what one stream may keep */
+    KERNEL_JOURNAL = 8, /* so many times what others have: an event can be large */
 };
 
 const char *sg_exec_ending_name(enum sg_exec_ending e)
@@ -129,6 +130,24 @@ void sg_exec_drop(struct sg_exec *x)
     (void)sg_map_remove(&x->sandbox->execs, x->id.s);
     x->sandbox = NULL;
     (void)sg_exec_unref(x);
+}
+
+void sg_exec_be_kernel(struct sg_exec *x)
+{
+    x->is_kernel = true;
+    sg_exec_impl(x)->journal.keep_bytes *= KERNEL_JOURNAL;
+}
+
+void sg_exec_work_begin(struct sg_exec *x)
+{
+    if (!x->is_kernel)
+        sg_sandbox_work_begin(x->sandbox);
+}
+
+void sg_exec_work_end(struct sg_exec *x)
+{
+    if (!x->is_kernel)
+        sg_sandbox_work_end(x->sandbox);
 }
 
 void sg_exec_ref(struct sg_exec *x)
@@ -270,9 +289,7 @@ static void drop_with_manager(struct sg_exec *x)
 
 void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending)
 {
-    struct sg_exec_set *set = s->exec_impl;
-    if (!set)
-        return;
+    struct sg_exec_set *set = sg_exec_set(s);
     for (struct sg_exec *x = set->newest, *older; x; x = older) {
         older = sg_exec_impl(x)->older;
         if (is_manager_ending) {
@@ -282,6 +299,7 @@ void sg_exec_forget(struct sg_sandbox *s, bool is_manager_ending)
         sg_journal_remove(&sg_exec_impl(x)->journal);
         sg_exec_drop(x);
     }
+    sg_code_forget(s); /* after their kernels: those that waited for one were told */
     sg_exec_control_forget(s);
     sg_timer_stop(s->manager->loop, &set->reclaim);
     free(set);

@@ -34,6 +34,7 @@ struct sg_exec {
     enum sg_exec_ending ending;
     uint32_t code, signal;
     bool has_tty, has_stdin, is_background;
+    bool is_kernel; /* of a context (code.h): no work by itself, and its journal is larger */
     char *user, *cwd;
     char **argv; /* owned, NULL-terminated */
     char *tag;   /* the caller's own name for it, or NULL */
@@ -50,7 +51,7 @@ struct sg_exec_spec {
     const struct sg_pair *env; /* over the sandbox's, over the template's */
     size_t env_n;
     const char *cwd, *user, *tag; /* NULL: the sandbox's default, none */
-    bool has_tty, has_stdin, is_background;
+    bool has_tty, has_stdin, is_background, is_kernel;
     uint32_t rows, cols;
     uint64_t timeout_ms; /* 0: none: TERM to the tree, KILL after two seconds */
 };
@@ -69,11 +70,13 @@ struct sg_reader {
     struct sg_exec *exec;              /* NULL after it went away with its sandbox */
     uint64_t at;                       /* combined offset of what is read next */
     void (*wake)(struct sg_reader *r); /* there is more to read, or the exec is complete or gone */
+    bool is_quiet;                     /* is no work */
     /* exec.c's own */
     uint64_t run;
     struct sg_reader *next, **link;
 };
-/* Starts at `at` (UINT64_MAX: at the end). An open reader is work (sandbox.h). */
+/* Starts at `at` (UINT64_MAX: at the end). An open reader is work (sandbox.h), unless it is quiet.
+ */
 void sg_reader_open(struct sg_reader *r, struct sg_exec *x, uint64_t at);
 void sg_reader_close(struct sg_reader *r);
 /* Copies what comes next, of one stream, at most `cap` bytes. 0: nothing for now; with

@@ -100,7 +100,7 @@ static void complete(struct sg_exec *x)
     sg_exec_ref(x);
     sg_exec_put_row(x, end_written);
     announce(x);
-    sg_sandbox_work_end(s);
+    sg_exec_work_end(x);
     sg_exec_wake(x);
 }
 

@@ -81,6 +81,11 @@ struct sg_exec *sg_exec_new(struct sg_sandbox *s, const struct sg_id *id);
 /* Out of list and map; readers see it go. Freed now or by the last callback. Its row and its
  * journal are the caller's business. */
 void sg_exec_drop(struct sg_exec *x);
+/* It belongs to a context: from its first moment on. */
+void sg_exec_be_kernel(struct sg_exec *x);
+/* It runs, or does not any more: work of its sandbox, unless it is a kernel. */
+void sg_exec_work_begin(struct sg_exec *x);
+void sg_exec_work_end(struct sg_exec *x);
 /* Before a question with a callback, and in the callback: false: nobody is interested any more. */
 void sg_exec_ref(struct sg_exec *x);
 bool sg_exec_unref(struct sg_exec *x);

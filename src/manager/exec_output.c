@@ -175,7 +175,8 @@ void sg_exec_lose_readers(struct sg_exec *x)
     for (struct sg_reader *r; (r = i->readers);) {
         unlink_reader(i, r);
         r->exec = NULL;
-        sg_sandbox_work_end(x->sandbox);
+        if (!r->is_quiet)
+            sg_sandbox_work_end(x->sandbox);
         r->wake(r);
     }
 }
@@ -191,7 +192,8 @@ void sg_reader_open(struct sg_reader *r, struct sg_exec *x, uint64_t at)
     if (r->next)
         r->next->link = &r->next;
     i->readers = r;
-    sg_sandbox_work_begin(x->sandbox);
+    if (!r->is_quiet)
+        sg_sandbox_work_begin(x->sandbox);
 }
 
 void sg_reader_close(struct sg_reader *r)
@@ -203,7 +205,8 @@ void sg_reader_close(struct sg_reader *r)
     unlink_reader(i, r);
     if (!i->readers && x->is_complete)
         sg_journal_close(&i->journal);
-    sg_sandbox_work_end(x->sandbox);
+    if (!r->is_quiet)
+        sg_sandbox_work_end(x->sandbox);
 }
 
 ssize_t sg_reader_read(struct sg_reader *r, enum sg_stream *ret_stream, void *to, size_t cap,

@@ -13,7 +13,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
-#include "manager/exec_internal.h"
+#include "manager/code_internal.h"
 #include "store/store.h"
 #include "tier/peer.h"
 #include "base/banned.h"
@@ -39,7 +39,7 @@ static bool load_row(void *arg, const struct sg_exec_row *r)
         sg_exec_count_journal(x);
     } else {
         i->awaits_kept = true;
-        sg_sandbox_work_begin(s);
+        sg_exec_work_begin(x);
     }
     return true;
 }
@@ -151,6 +151,7 @@ void sg_exec_recover(struct sg_sandbox *s, void (*done)(struct sg_sandbox *s, vo
     if (sg_store_each_exec(s->manager->store, s->id.s, load_row, s, &err) < 0)
         sg_log(SG_LOG_ERROR, "the rows of execs cannot be read", SG_KV("sandbox", s->id.s),
                SG_KV("error", err.msg));
+    sg_code_recover(s);
     set->recovered = done;
     set->recovered_arg = arg;
     set->reclaim.fire = reclaim;

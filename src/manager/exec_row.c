@@ -52,6 +52,7 @@ static void write_spec(const struct sg_exec *x, struct sg_buf *out)
     put_true(&j, "tty", x->has_tty);
     put_true(&j, "stdin", x->has_stdin);
     put_true(&j, "background", x->is_background);
+    put_true(&j, "kernel", x->is_kernel);
     sg_json_key(&j, "pid");
     sg_json_u64(&j, x->pid);
     sg_json_key(&j, "deadline");
@@ -92,7 +93,7 @@ void sg_exec_put_row(struct sg_exec *x, void (*done)(void *arg, const struct sg_
 struct spec {
     const struct sg_jval *argv;
     const char *cwd, *user, *tag;
-    bool tty, in, background;
+    bool tty, in, background, kernel;
     uint64_t pid, deadline;
 };
 
@@ -107,6 +108,7 @@ static int read_spec(const char *text, struct sg_arena *a, struct spec *ret, str
         { "tty", SG_JT_BOOL, AT(tty), 0, 0, false },
         { "stdin", SG_JT_BOOL, AT(in), 0, 0, false },
         { "background", SG_JT_BOOL, AT(background), 0, 0, false },
+        { "kernel", SG_JT_BOOL, AT(kernel), 0, 0, false },
         { "pid", SG_JT_U64, AT(pid), 0, UINT32_MAX, false },
         { "deadline", SG_JT_U64, AT(deadline), 0, INT64_MAX, false },
     };
@@ -145,6 +147,8 @@ static void fill(struct sg_exec *x, const struct sg_exec_row *r, const struct sp
     x->has_tty = s->tty;
     x->has_stdin = s->in;
     x->is_background = s->background;
+    if (s->kernel)
+        sg_exec_be_kernel(x);
     x->pid = (uint32_t)s->pid;
     x->code = (uint32_t)r->code;
     x->signal = (uint32_t)r->signal;

@@ -167,7 +167,7 @@ static void fail_start(struct sg_exec *x, const struct sg_err *err)
         sg_exec_send_signal(s, x->pid, SIGKILL, SG_SIGNAL_SESSION);
     sg_store_remove_exec(s->manager->store, x->id.s, NULL, NULL);
     sg_journal_remove(&i->journal);
-    sg_sandbox_work_end(s);
+    sg_exec_work_end(x);
     sg_exec_drop(x);
     started(arg, NULL, err);
 }
@@ -269,6 +269,8 @@ static struct sg_exec *make_exec(struct sg_sandbox *s, const struct sg_exec_spec
     x->has_tty = spec->has_tty;
     x->has_stdin = spec->has_stdin || spec->has_tty;
     x->is_background = spec->is_background;
+    if (spec->is_kernel)
+        sg_exec_be_kernel(x);
     x->started_ms = sg_manager_unix_ms();
     if (spec->timeout_ms)
         sg_exec_impl(x)->deadline_ms = x->started_ms + (int64_t)spec->timeout_ms;
@@ -329,7 +331,7 @@ int sg_exec_start(struct sg_sandbox *s, const struct sg_who *who, const struct s
     sg_exec_put_row(x, row_written);
     sg_exec_watch_streams(x);
     sg_exec_set_limit(x);
-    sg_sandbox_work_begin(s);
+    sg_exec_work_begin(x);
     sg_sandbox_touch(s);
     sg_auto_free char *detail = sg_exec_detail(x, true);
     sg_manager_audit(s->manager, who, "exec.start", s, detail);

@@ -30,6 +30,7 @@ enum sg_op {
     OP_COUNT,
 };
 
+struct sg_jval; /* base/jsonr.h */
 struct sg_waiter {
     struct sg_waiter *next;
     sg_sandbox_cb *cb;

@@ -58,6 +58,7 @@ struct sg_sandbox {
     struct sg_timer expiry, idle;
     struct sg_life *life;             /* owned: what is under way: life.h */
     void *exec_impl, *files_impl;     /* the exec half's own */
+    void *code_impl;                  /* and that of its contexts */
     struct sg_sandbox *newer, *older; /* in the manager's list */
     uint64_t seq;                     /* place in that list: grows with every one made */
 };

@@ -54,6 +54,10 @@ struct sg_exec_row {
     const char *state, *ending; /* "running", "ended"; "exit", "signal", "timeout", "oom" ... */
     int64_t code, signal, started_ms, ended_ms, out_bytes, err_bytes, cpu_ns;
 };
+struct sg_context_row {
+    const char *id, *sandbox, *spec; /* spec: JSON of language, cwd, env, kernel, what runs */
+    int64_t created_ms;
+};
 struct sg_org_row {
     const char *id, *name, *quota; /* quota: JSON */
     int64_t created_ms;
@@ -86,6 +90,8 @@ void sg_store_put_sandbox(struct sg_store *s, const struct sg_sandbox_row *r,
                           enum sg_store_mode mode, sg_store_done *done, void *arg);
 void sg_store_put_exec(struct sg_store *s, const struct sg_exec_row *r, enum sg_store_mode mode,
                        sg_store_done *done, void *arg);
+void sg_store_put_context(struct sg_store *s, const struct sg_context_row *r,
+                          enum sg_store_mode mode, sg_store_done *done, void *arg);
 void sg_store_put_org(struct sg_store *s, const struct sg_org_row *r, enum sg_store_mode mode,
                       sg_store_done *done, void *arg);
 void sg_store_put_key(struct sg_store *s, const struct sg_key_row *r, enum sg_store_mode mode,
@@ -96,10 +102,11 @@ void sg_store_add_event(struct sg_store *s, const struct sg_event_row *r); /* ol
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r);
 void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum sg_store_mode mode,
                         sg_store_done *done, void *arg);
-/* With its execs. */
+/* With its execs and contexts. */
 void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_secret(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_remove_context(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 
@@ -112,6 +119,9 @@ int sg_store_each_sandbox(struct sg_store *s,
 int sg_store_each_exec(struct sg_store *s, const char *sandbox, /* NULL: all */
                        bool (*row)(void *arg, const struct sg_exec_row *r), void *arg,
                        struct sg_err *err);
+int sg_store_each_context(struct sg_store *s, const char *sandbox,
+                          bool (*row)(void *arg, const struct sg_context_row *r), void *arg,
+                          struct sg_err *err);
 int sg_store_each_org(struct sg_store *s, bool (*row)(void *arg, const struct sg_org_row *r),
                       void *arg, struct sg_err *err);
 int sg_store_each_key(struct sg_store *s, bool (*row)(void *arg, const struct sg_key_row *r),

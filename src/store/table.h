@@ -45,6 +45,8 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_REMOVE_EXEC,
                    SG_WRITE_REMOVE_ORG,
                    SG_WRITE_REMOVE_SECRET,
+                   SG_WRITE_PUT_CONTEXT,
+                   SG_WRITE_REMOVE_CONTEXT,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

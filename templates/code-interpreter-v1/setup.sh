@@ -16,7 +16,10 @@ mkdir -p "$root/opt/sandglass/kernels" "$root/opt/sandglass/lib" "$root/opt/sand
 cp -R "$here/kernels/python" "$root/opt/sandglass/python"
 cp -R "$here/parse" "$root/opt/sandglass/parse"
 install -m 0755 "$here/parse/parse.py" "$root/opt/sandglass/parse/parse"
-chroot "$root" python3 -m compileall -q /opt/sandglass/python /opt/sandglass/parse
+install -m 0644 "$here/lib/driver.py" "$here/lib/javascript.cjs" "$root/opt/sandglass/lib"
+install -m 0755 "$here/kernels/bash.py" "$root/opt/sandglass/kernels/bash"
+install -m 0755 "$here/kernels/javascript.py" "$root/opt/sandglass/kernels/javascript"
+chroot "$root" python3 -m compileall -q /opt/sandglass/python /opt/sandglass/parse /opt/sandglass/lib
 install -m 0755 "$here/kernels/sandglass-thaw" "$root/opt/sandglass/kernels/python"
 install -m 0644 "$here/kernels/libsandglass-freeze.so" "$root/opt/sandglass/lib"
 install -m 0755 "$here/finish.sh" "$root/opt/sandglass/finish"

@@ -238,6 +238,45 @@ int sg_exec_start(struct sg_sandbox *s, const struct sg_who *who, const struct s
     return refused(err);
 }
 
+static struct sg_code_context context = { .id.s = "c0000000000000000000",
+                                          .language = (char[]) { "python" },
+                                          .cwd = (char[]) { "/" } };
+
+struct sg_code_context *sg_code_find(struct sg_sandbox *s, const char *id, struct sg_err *err)
+{
+    (void)s, (void)err;
+    check_text(id);
+    return &context;
+}
+
+struct sg_code_context *sg_code_default(struct sg_sandbox *s, const struct sg_who *who,
+                                        const char *language, struct sg_err *err)
+{
+    (void)s, (void)who, (void)err;
+    check_text(language);
+    return &context;
+}
+
+int sg_code_create(struct sg_sandbox *s, const struct sg_who *who,
+                   const struct sg_code_context_spec *spec, sg_code_context_cb *cb, void *arg,
+                   struct sg_err *err)
+{
+    (void)s, (void)who, (void)cb, (void)arg;
+    check_text(spec->language);
+    check_text(spec->cwd);
+    check_pairs(spec->env, spec->env_n);
+    return refused(err);
+}
+
+int sg_code_run(struct sg_code_context *c, const struct sg_who *who,
+                const struct sg_code_spec *spec, struct sg_code_client *k, struct sg_err *err)
+{
+    (void)c, (void)who, (void)k;
+    demand(sg_utf8_valid(spec->code.p, spec->code.n));
+    check_pairs(spec->env, spec->env_n);
+    return refused(err);
+}
+
 int sg_exec_signal(struct sg_exec *x, const struct sg_who *who, int number, struct sg_err *err)
 {
     (void)x, (void)who;
@@ -372,7 +411,8 @@ struct sg_loop *sg_manager_loop(const struct sg_manager *m)
 /* Routes whose body is JSON, and the two WebSockets, whose messages are. */
 static bool reads_json(const struct sg_route *r)
 {
-    static const char *const none[] = { "/pause", "/resume", "/stop", "/start", "/reconcile" };
+    static const char *const none[] = { "/pause",     "/resume",  "/stop",     "/start",
+                                        "/reconcile", "/restart", "/interrupt" };
     if (r->method == M_GET)
         return strstr(r->path, "/ws") != NULL;
     if ((r->method != M_POST && r->method != M_PATCH && r->method != M_PUT) ||

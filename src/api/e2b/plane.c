@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/e2b/code.h"
 #include "api/e2b/proxy.h"
 #include "api/e2b/sign.h"
 #include "api/routes.h"
@@ -167,6 +167,8 @@ static int enter(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     c->who.scopes = TOKEN_SCOPES;
     if (sg_call_charge(c, s->org, err) < 0)
         return -1;
+    if (v->port == SG_E2B_CODE_PORT)
+        return sg_e2b_code(c, s, err);
     return v->port == SG_E2B_ENVD_PORT ? sg_envd_enter(c, s, err) : sg_e2b_proxy(c, s, err);
 }
 

@@ -46,7 +46,7 @@ int sg_envd_list(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     sg_json_key(&j, "processes");
     sg_json_open(&j, '[');
     for (struct sg_exec *x; (x = sg_exec_next(s, &cursor));)
-        if (x->ending == SG_EXEC_RUNNING && x->argv[0])
+        if (x->ending == SG_EXEC_RUNNING && x->argv[0] && !x->is_kernel)
             put_process(&j, x);
     sg_json_close(&j, ']');
     sg_json_close(&j, '}');

@@ -14,6 +14,7 @@
 #define S  "/v1/sandboxes/{id}"
 #define SX S "/execs/{exec}"
 #define SF S "/files"
+#define SC S "/contexts/{context}"
 
 /* clang-format off */
 static const struct sg_route rows[] = {
@@ -60,6 +61,16 @@ static const struct sg_route rows[] = {
     { M_PUT,    SF "/tar", X, SG_ROUTE_STREAM, sg_rest_tar_put, "Unpack a tar archive" },
 
     { M_POST,   "/v1/route", R, N, sg_rest_route, "Which tier an operation would get, and why" },
+
+    { M_POST,   S "/code", X, 0, sg_rest_code_run, "Run code in a context" },
+    { M_GET,    S "/contexts", R, N, sg_rest_context_list, "Contexts in which code runs" },
+    { M_POST,   S "/contexts", X, N, sg_rest_context_create, "Make a context" },
+    { M_GET,    SC, R, N, sg_rest_context_get, "One context" },
+    { M_DELETE, SC, X, N, sg_rest_context_remove, "End a context" },
+    { M_POST,   SC "/restart", X, N, sg_rest_context_restart, "Give it a fresh interpreter" },
+    { M_POST,   SC "/interrupt", X, N, sg_rest_context_interrupt, "Interrupt what runs in it" },
+    { M_GET,    SC "/runs/{run}", R, N, sg_rest_code_attach, "Events of an execution, from the beginning" },
+
     { M_GET,    "/v1/events", R, 0, sg_rest_events, "Events as they happen" },
     { M_GET,    "/v1/keys", A, N, sg_rest_key_list, "Keys of the organisation" },
     { M_POST,   "/v1/keys", A, N, sg_rest_key_create, "Make a key" },

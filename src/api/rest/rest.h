@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/call.h"
+#include "manager/code.h"
 #include "manager/exec.h"
 #include "manager/manager.h"
 
@@ -92,6 +93,11 @@ struct sg_rest_ask {
         SG_REST_ASK_ROW("capabilities", SG_JT_ARRAY, at, capabilities, 0)
 int sg_rest_read_ask(const struct sg_rest_ask *in, struct sg_ask *ret, struct sg_err *err);
 
+/* ---- code_collect.c: one reply with all that an execution gave ---- */
+
+int sg_rest_code_collect(struct sg_call *c, struct sg_code_context *context,
+                         const struct sg_code_spec *spec, struct sg_err *err);
+
 /* ---- handlers, by file ---- */
 
 typedef int sg_rest_handler(struct sg_call *c, struct sg_err *err);
@@ -108,6 +114,8 @@ sg_rest_handler sg_rest_file_get, sg_rest_file_put, sg_rest_file_append, sg_rest
     sg_rest_file_stat, sg_rest_file_list, sg_rest_file_search, sg_rest_file_watch,
     sg_rest_file_mkdir, sg_rest_file_move, sg_rest_file_chmod, sg_rest_file_copy, sg_rest_tar_get,
     sg_rest_tar_put;
+sg_rest_handler sg_rest_code_run, sg_rest_code_attach, sg_rest_context_list, sg_rest_context_create,
+    sg_rest_context_get, sg_rest_context_remove, sg_rest_context_restart, sg_rest_context_interrupt;
 sg_rest_handler sg_rest_events;
 sg_rest_handler sg_rest_route;
 sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_rest_org_list,
