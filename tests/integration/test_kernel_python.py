@@ -92,7 +92,8 @@ def test_much_output_is_cut_once_and_the_code_runs_on():
     ("import getpass; getpass.getpass()", "StdinNotImplementedError", None),
     ("def f(): return f()\nf()", "RecursionError", None),
     ("%nosuchmagic", "UsageError", None),
-])
+], ids=["division", "name", "syntax", "exit 3", "exit", "quit", "interrupt", "unprintable", "input", "getpass",
+        "recursion", "magic"])
 def test_an_error_has_name_value_and_a_traceback_without_colours(kernel, code, name, value):
     events = kernel.run(code)
     if name == "UsageError" and not events.of("error"):
@@ -119,7 +120,7 @@ def test_input_is_refused_with_a_remedy(kernel):
     "print('go', flush=True)\nwhile True: display(1)",
     "import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(600)",
     "import threading\nprint('go', flush=True)\nthreading.Event().wait()",
-])
+], ids=["sleep", "loop", "command", "printing", "showing", "await", "lock"])
 def test_an_interrupt_ends_the_code_and_the_kernel_goes_on(kernel, code):
     kernel.run("kept = 7")
     kernel.start(code)
@@ -170,7 +171,8 @@ def test_the_directory_is_kept(kernel, tmp_path):
 
 
 @pytest.mark.parametrize("code", ["import os; os.close(1); os.close(2)",
-                                  "import sys; sys.stdout.close(); sys.stderr.close()"])
+                                  "import sys; sys.stdout.close(); sys.stderr.close()"],
+                         ids=["descriptors", "streams"])
 def test_code_that_closes_its_output_harms_only_itself(kernel, code):
     kernel.run(code)
     events = kernel.run("print('back')\n!echo here")
@@ -216,7 +218,7 @@ def test_text_loses_one_pair_of_quotes(kernel):
     ("Latex('$x$')", "latex", "$x$"),
     ("Javascript('1')", "javascript", "1"),
     ("JSON({'a': [1]})", "json", {"a": [1]}),
-])
+], ids=lambda value: value if value in ("html", "markdown", "svg", "latex", "javascript", "json") else "")
 def test_every_type_has_its_field(kernel, shown, field, value):
     kernel.run("from IPython.display import *")
     assert kernel.run(shown).main[field] == value

@@ -43,6 +43,9 @@ HARMLESS = {"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "
             "PYTHONPYCACHEPREFIX", "PYTHON_VERSION"}
 
 
+_loaded = frozenset()  # top-level names of what the image has loaded
+
+
 class Libc(ctypes.Structure):
     """struct sg_freeze_libc"""
     _fields_ = [("rseq", ctypes.c_uint64), ("rseq_bytes", ctypes.c_uint64),
@@ -58,19 +61,43 @@ def _rehearse(kernel):
         kernel.shell.run_cell(code, store_history=True)
     sys.modules["matplotlib.font_manager"]._get_font.cache_clear()  # keeps fonts' files open
     kernel.shell.reset(new_session=True)
+    kernel.shell.user_module.__spec__ = None  # as a new one has it; multiprocessing looks
     gc.collect()
     kernel.shell.execution_count = 1
     kernel.has_failed = False
+
+
+def _free_blocks():
+    """{size: how many} of the blocks that Python's allocator would hand out next."""
+    with tempfile.TemporaryFile() as out:
+        stderr = os.dup(2)
+        os.dup2(out.fileno(), 2)
+        sys._debugmallocstats()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        out.seek(0)
+        rows = [line.split() for line in out.read().decode().splitlines()]
+    return {int(row[1]): int(row[4]) for row in rows if len(row) == 5 and all(w.isdigit() for w in row)}
+
+
+def _fill_pools():
+    """New objects shall lie together: a hole that is filled is a page that is no longer shared."""
+    raw = ctypes.pythonapi.PyObject_Malloc
+    raw.restype = ctypes.c_void_p
+    raw.argtypes = [ctypes.c_size_t]
+    for size, count in _free_blocks().items():
+        for _ in range(count):
+            raw(size)
 
 
 def _leave_heap(libc):
     """malloc() must not expect its heap to go on where it ended: in a thawed process it does not.
 
     With a page behind it the heap cannot grow, and the first request that needs more makes malloc
-    take memory from elsewhere, from then on without asking the heap to be in one piece.
+    take memory from elsewhere, from then on without asking the heap to be in one piece. What is free
+    in the old one is filled on the way, as above.
     """
     libc.sbrk.restype = libc.malloc.restype = libc.mmap.restype = ctypes.c_void_p
-    libc.free.argtypes = [ctypes.c_void_p]
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
                           ctypes.c_long]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
@@ -78,15 +105,13 @@ def _leave_heap(libc):
     page = end + 4095 & ~4095
     if libc.mmap(page, 4096, 0, 0x100022, -1, 0) != page:  # private, anonymous, there or nowhere
         raise OSError("the heap has a neighbour already")
-    taken = []
-    while len(taken) < 100_000:
-        taken.append(libc.malloc(60_000))
-        if taken[-1] > end:
-            break
-    else:
-        raise OSError("the heap cannot be filled")
-    for block in taken:
-        libc.free(block)
+    libc.malloc_trim(0)
+    for size in 60_000, 30_000, 15_000, 8_000, 4_000, 2_000, 1_200, 800, 600, 520:
+        for _ in range(100_000):
+            if libc.malloc(size) > end:
+                break
+        else:
+            raise OSError("the heap cannot be filled")
     libc.munmap(page, 4096)
 
 
@@ -124,9 +149,12 @@ def freeze(kernel, path):
     encoded = os.fsencode(path)
     _check_descriptors()
     importlib.invalidate_caches()
-    _leave_heap(libc)
+    global _loaded
+    _loaded = frozenset(name.partition(".")[0] for name in sys.modules)
     gc.collect()
     gc.freeze()  # what is there stays: no collection looks at it, and its pages stay shared
+    _fill_pools()
+    _leave_heap(libc)
     done = freezer.sg_freeze(encoded, ctypes.byref(facts))
     if done == 0:
         os._exit(0)
@@ -154,7 +182,6 @@ def _start_cold(why):
 
 def _adopt_packages():
     """Packages that were installed since; those that hide what is loaded need a cold start."""
-    loaded = {name.partition(".")[0] for name in sys.modules}
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     home = os.environ.get("HOME", "")
     for place in f"/usr/local/lib/{version}/dist-packages", f"{home}/.local/lib/{version}/site-packages":
@@ -162,7 +189,7 @@ def _adopt_packages():
             names = os.listdir(place)
         except OSError:
             continue
-        hidden = loaded.intersection(name.partition(".")[0] for name in names)
+        hidden = _loaded.intersection(name.partition(".")[0] for name in names)
         if hidden:
             _start_cold(f"{place} has its own {', '.join(sorted(hidden))}")
         if place not in sys.path or any(name.endswith(".pth") for name in names):
