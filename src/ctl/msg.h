@@ -282,7 +282,7 @@ struct sg_msg_write {
 };
 struct sg_msg_find {
     struct sg_text user, path, name, text; /* name: a pattern as of fnmatch(3), "": any */
-    uint32_t flags, max;                   /* max: results */
+    uint32_t flags, max, timeout_ms;       /* max: results; 0: some thousands, and a minute */
 };
 struct sg_msg_kept {
     struct sg_text tag;

@@ -97,6 +97,7 @@ static const struct sg_field find[] = {
     TEXT(find, user, USER_MAX),  TEXT(find, path, SG_CTL_MAX_PATH),
     TEXT(find, name, LABEL_MAX), TEXT(find, text, TEXT_MAX),
     U32(find, flags, 1),         U32(find, max, ANY),
+    U32(find, timeout_ms, ANY),
 };
 static const struct sg_field write_[] = { TEXT(write, user, USER_MAX),
                                           TEXT(write, path, SG_CTL_MAX_PATH), U32(write, flags, 31),

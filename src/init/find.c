@@ -1,35 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FIND: entries below a directory by name, or lines of files by text, found by a worker that is the
- * user. Records go out as they are found; who has seen enough closes the pipe.
+ * user. Records go out as they are found; who has seen enough closes the pipe, and a search that
+ * takes too long ends by itself.
  *
  * Files are read whole, up to a size: larger ones are data, and so are those with a NUL in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "init/path.h"
 #include "init/stream.h"
 #include "init/walk.h"
 #include "init/worker.h"
 #include "base/banned.h"
 
+#define NS_PER_MS UINT64_C(1000000)
 enum {
     DEFAULT_MAX = 10 * 1000,
     MAX_FILE_BYTES = 16 * 1024 * 1024,
     MAX_TEXT_BYTES = 1024, /* of a line that is shown */
     TEXT_BEFORE = 256,     /* of a longer line, before what was found */
+    DEFAULT_TIMEOUT_MS = 60 * 1000,
+    LOOK_EVERY = 64, /* entries: whether somebody reads still */
 };
 
 struct search {
     const struct sg_msg_find *m;
     struct sg_out out;
     struct sg_buf file;
-    uint32_t left;
+    uint32_t left, seen;
+    uint64_t deadline_ns;
 };
 
 /* Returns what a visit returns: 1 when there were enough. */
@@ -119,9 +126,22 @@ static int search_text(struct search *s, const char *path, struct sg_err *err)
     return 0;
 }
 
+/* Who finds nothing writes nothing, and would not learn that nobody waits. */
+static int check_time(struct search *s, struct sg_err *err)
+{
+    struct pollfd p = { .fd = s->out.fd };
+    if (sg_now_ns() > s->deadline_ns)
+        return sg_fail(err, SG_TIMEOUT, "the search took too long: narrow it");
+    if (s->seen++ % LOOK_EVERY == 0 && poll(&p, 1, 0) > 0 && p.revents & POLLERR)
+        return sg_fail(err, SG_UNAVAILABLE, "nobody reads what is found");
+    return 0;
+}
+
 static int visit(void *arg, const struct sg_walk_item *item, struct sg_err *err)
 {
     struct search *s = arg;
+    if (check_time(s, err) < 0)
+        return -1;
     if (!has_name(s, item))
         return 0;
     if (!(s->m->flags & SG_FIND_TEXT))
@@ -137,6 +157,8 @@ static int work(int fd, const void *arg, struct sg_err *err)
     s->m = arg;
     s->out.fd = fd;
     s->left = s->m->max ? s->m->max : DEFAULT_MAX;
+    s->deadline_ns =
+        sg_now_ns() + (s->m->timeout_ms ? s->m->timeout_ms : DEFAULT_TIMEOUT_MS) * NS_PER_MS;
     sg_buf_init(&s->file, MAX_FILE_BYTES);
     sg_auto_fd root =
         sg_path_open(s->m->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_NOCTTY, 0, err);

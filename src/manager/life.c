@@ -123,6 +123,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_later_cancel(l, &life->bury);
     sg_later_cancel(l, &life->tell);
     sg_peer_free(s->peer);
+    sg_samples_free(s);
     sg_map_done(&s->execs);
     sg_pairs_done(&s->metadata);
     sg_pairs_done(&s->env);

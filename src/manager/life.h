@@ -78,6 +78,7 @@ struct sg_life {
 
     uint64_t usage_at_ns, usage_cpu_ns, oom_kills; /* as of the last look */
     bool is_usage_asked;
+    struct sg_samples *samples; /* owned; NULL: none yet */
     struct sg_health *checks;
     struct sg_oom_question *oom_questions;
 };
@@ -210,6 +211,11 @@ void sg_usage_reset(struct sg_sandbox *s, bool is_adopted);
 /* Asks for the last numbers; to be followed by the destroy. */
 void sg_usage_last(struct sg_sandbox *s);
 void sg_usage_forget(struct sg_sandbox *s);
+
+/* ---- samples.c ---- */
+
+void sg_samples_start(struct sg_manager *m);
+void sg_samples_free(struct sg_sandbox *s);
 
 /* ---- health.c ---- */
 

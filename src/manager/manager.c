@@ -157,6 +157,7 @@ void sg_manager_free(struct sg_manager *m)
     (void)sg_fail(&err, SG_UNAVAILABLE, "the service is ending");
     m->is_ending = true;
     sg_timer_stop(m->loop, &m->usage);
+    sg_timer_stop(m->loop, &m->samples);
     sg_timer_stop(m->loop, &m->rules_clock);
     sg_timer_stop(m->loop, &m->reconcile);
     for (struct sg_sandbox *s = m->newest; s; s = s->older)

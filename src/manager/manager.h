@@ -118,6 +118,14 @@ typedef void sg_stats_cb(void *arg, const struct sg_stats *st, const struct sg_e
 int sg_manager_stats(struct sg_sandbox *s, const struct sg_who *who, sg_stats_cb *cb, void *arg,
                      struct sg_err *err);
 
+/* What it used so far, a sample every few seconds, oldest first; borrowed until the loop runs on.
+ * UINT64_MAX: the kernel does not tell. */
+struct sg_sample {
+    int64_t at_ms; /* unix */
+    uint64_t cpu_ns, mem_bytes, mem_limit_bytes, disk_bytes, disk_used_bytes;
+};
+const struct sg_sample *sg_manager_samples(const struct sg_sandbox *s, size_t *ret_n);
+
 /* Asks init whether it answers. */
 typedef void sg_health_cb(void *arg, bool is_healthy, uint64_t latency_ns,
                           const struct sg_err *err);

@@ -101,6 +101,7 @@ static void finish(struct sg_manager *m)
     for (struct sg_sandbox *s = m->oldest; s; s = s->newer)
         sg_expiry_update(s);
     sg_usage_start(m);
+    sg_samples_start(m);
     sg_rules_watch(m);
     sg_reconcile_start(m);
     m->ready(m->ready_arg, NULL);

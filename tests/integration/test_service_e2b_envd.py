@@ -8,6 +8,7 @@ import struct
 
 import pytest
 import web
+from service import wait_for
 
 
 # ---- input in a stream ----
@@ -141,3 +142,67 @@ def test_metadata_that_cannot_be_kept_is_refused(sandbox, headers):
     reply = upload(sandbox, "/tmp/refused", **headers)
     assert reply.status == 400 and reply.json["code"] == 400 and "metadata" in reply.json["message"], reply
     sandbox.rpc("filesystem.Filesystem/Stat", {"path": "/tmp/refused"}, expect=404)
+
+
+# ---- one file out of several ----
+
+def compose(sandbox, **body):
+    return sandbox.envd("POST", "/files/compose", body)
+
+
+def names(sandbox, path):
+    return [row["name"] for row in sandbox.rpc("filesystem.Filesystem/ListDir", {"path": path}).get("entries", [])]
+
+
+def test_a_file_is_composed_of_pieces_which_go(sandbox):
+    pieces = [bytes([65 + i]) * size for i, size in enumerate((3 << 20, 0, 7, 1 << 20))]
+    for i, piece in enumerate(pieces):
+        assert upload(sandbox, f"/tmp/c/{i}", piece).status == 200
+    reply = compose(sandbox, source_paths=[f"/tmp/c/{i}" for i in range(4)], destination="/tmp/c/deep/whole")
+    assert reply.status == 200, reply
+    assert (reply.json["path"], reply.json["size"], reply.json["owner"]) == ("/tmp/c/deep/whole", str((4 << 20) + 7), "user")
+    assert sandbox.envd("GET", "/files?path=/tmp/c/deep/whole").body == b"".join(pieces)
+    assert names(sandbox, "/tmp/c") == ["deep"] and names(sandbox, "/tmp/c/deep") == ["whole"]
+
+
+def test_a_piece_may_become_the_whole(sandbox):
+    for i in range(2):
+        upload(sandbox, f"/tmp/c/{i}", b"%d" % i)
+    assert compose(sandbox, sourcePaths=["/tmp/c/0", "/tmp/c/1"], destination="/tmp/c/0").status == 200
+    assert sandbox.envd("GET", "/files?path=/tmp/c/0").body == b"01" and names(sandbox, "/tmp/c") == ["0"]
+
+
+def test_pieces_that_cannot_be_composed_stay(sandbox):
+    upload(sandbox, "/tmp/c/0", b"0")
+    for body, status in (({"source_paths": ["/tmp/c/0", "/tmp/c/none"], "destination": "/tmp/c/x"}, 404),
+                         ({"source_paths": ["/tmp/c/0", "/tmp"], "destination": "/tmp/c/x"}, 400),
+                         ({"source_paths": ["/tmp/c/0"], "destination": "/tmp"}, 400),
+                         ({"source_paths": [], "destination": "/tmp/c/x"}, 400),
+                         ({"source_paths": ["/tmp/c/0"]}, 400), ({"source_paths": [7], "destination": "/tmp/c/x"}, 400),
+                         ({"source_paths": ["/tmp/c/0"], "destination": "/tmp/c/x", "username": "nobody there"}, 401)):
+        reply = compose(sandbox, **body)
+        assert (reply.status, reply.json["code"]) == (status, status), (body, reply)
+    assert names(sandbox, "/tmp/c") == ["0"]
+
+
+# ---- what it used ----
+
+def test_metrics_are_kept_over_its_life(sandbox):
+    def metrics(**query):
+        return sandbox.control("GET", f"/sandboxes/{sandbox.id}/metrics", query=query, expect=200)
+    assert len(metrics()) >= 1  # at once
+    rows = wait_for(lambda: (lambda rows: rows if len(rows) >= 3 else None)(metrics()), 15, "two samples of the past")
+    times = [row["timestampUnix"] for row in rows]
+    assert times == sorted(times) and rows[0]["memTotal"] > 0 and rows[0]["cpuCount"] >= 1
+    assert metrics(start=1000, end=2000) == []
+    first = times[0]
+    assert [row["timestampUnix"] for row in metrics(start=first, end=first)] == [first]
+    many = sandbox.control("GET", "/sandboxes/metrics", query={"sandbox_ids": f"{sandbox.id},sabsent"}, expect=200)
+    assert list(many["sandboxes"]) == [sandbox.id] and many["sandboxes"][sandbox.id]["memTotal"] > 0
+    assert sandbox.control("GET", "/sandboxes/metrics").status == 400
+
+
+def test_a_busy_sandbox_shows_it(sandbox):
+    sandbox.run("nohup sh -c 'while :; do :; done' >/dev/null 2>&1 &")
+    wait_for(lambda: sandbox.control("GET", f"/sandboxes/{sandbox.id}/metrics", expect=200)[-1]["cpuUsedPct"] > 5, 20,
+             "a share of the processors")

@@ -324,6 +324,27 @@ def test_search_by_name_and_by_text(box):
     assert box.files("GET", "search", {"path": "/no/such"}).status == 404
 
 
+def test_a_search_that_takes_too_long_ends(box):
+    query = {"path": "/usr", "text": "no file has this 5d41402a", "timeoutMs": 1}
+    reply = box.files("GET", "search", query)
+    assert reply.status == 504 and reply.error["kind"] == "timeout" and "too long" in reply.error["message"], reply
+    wait_for(lambda: "sandglass-find" not in box.sh("cat /proc/[0-9]*/comm 2>/dev/null; true")["stdout"], what="the worker's end")
+    for wrong in ("0", "600001", "x"):
+        assert box.files("GET", "search", {**query, "timeoutMs": wrong}).status == 400
+
+
+def test_a_search_ends_with_its_caller(service, tenant, box):
+    box.sh("mkdir /tmp/many; cd /tmp/many; seq 20000 | xargs touch")
+    head = (f"GET {box.path}/files/search?path=/&text=no+file+has+this+5d41402a HTTP/1.1\r\nHost: x\r\n"
+            f"X-API-Key: {tenant.key}\r\n\r\n")
+    def workers():
+        return box.sh("cat /proc/[0-9]*/comm 2>/dev/null; true")["stdout"].count("sandglass-find")
+    with web.dial(service.tcp) as sock:
+        sock.sendall(head.encode())
+        wait_for(lambda: workers() == 1, what="the search")
+    wait_for(lambda: workers() == 0, what="its end")
+
+
 def test_changes_are_watched_below_a_directory(box):
     box.sh("mkdir -p /workspace/w/sub")
     stream = box.client.stream("GET", f"{box.path}/files/watch",

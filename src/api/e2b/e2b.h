@@ -105,6 +105,7 @@ enum {
     SG_ENVD_STREAM = 8, /* RPC: an envelope in, envelopes out */
     SG_ENVD_HOME = 16,  /* wants to know the user's home */
     SG_ENVD_BODY = 32,  /* takes the body in pieces */
+    SG_ENVD_JSON = 128, /* a plain route: JSON in, with the user in it */
     SG_ENVD_MANY = 64,  /* RPC: envelopes in, as they come */
 };
 typedef int sg_envd_handler(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err);
@@ -124,7 +125,8 @@ sg_envd_handler sg_envd_list, sg_envd_start, sg_envd_connect, sg_envd_update, sg
     sg_envd_stream_input, sg_envd_send_signal, sg_envd_close_stdin;
 sg_envd_handler sg_envd_stat, sg_envd_make_dir, sg_envd_move, sg_envd_list_dir, sg_envd_remove,
     sg_envd_watch_dir, sg_envd_create_watcher, sg_envd_watcher_events, sg_envd_remove_watcher;
-sg_envd_handler sg_envd_health, sg_envd_metrics, sg_envd_envs, sg_envd_download, sg_envd_upload;
+sg_envd_handler sg_envd_health, sg_envd_metrics, sg_envd_envs, sg_envd_download, sg_envd_upload,
+    sg_envd_compose;
 
 /* ---- account.c: users and groups, as the sandbox's own files say ---- */
 
@@ -155,7 +157,7 @@ typedef int sg_e2b_handler(struct sg_call *c, struct sg_err *err);
 sg_e2b_handler sg_e2b_create_v1, sg_e2b_create_v2, sg_e2b_connect_v1, sg_e2b_connect_v2,
     sg_e2b_resume, sg_e2b_list_v1, sg_e2b_list_v2, sg_e2b_info, sg_e2b_kill, sg_e2b_timeout,
     sg_e2b_refresh, sg_e2b_pause, sg_e2b_network;
-sg_e2b_handler sg_e2b_metrics, sg_e2b_logs_v1, sg_e2b_logs_v2;
+sg_e2b_handler sg_e2b_metrics, sg_e2b_metrics_of_many, sg_e2b_logs_v1, sg_e2b_logs_v2;
 sg_e2b_handler sg_e2b_template_list, sg_e2b_template_get, sg_e2b_template_alias,
     sg_e2b_template_tags, sg_e2b_template_change, sg_e2b_teams;
 sg_e2b_handler sg_e2b_no_snapshot, sg_e2b_no_fork, sg_e2b_no_volume, sg_e2b_no_build,

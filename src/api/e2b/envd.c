@@ -24,6 +24,7 @@ static const struct sg_envd_route routes[] = {
     { M_POST, P "CloseStdin", SG_ENVD_UNARY, sg_envd_close_stdin },
     { M_GET,  "/files", SG_ENVD_OWN | SG_ENVD_HOME, sg_envd_download },
     { M_POST, "/files", SG_ENVD_OWN | SG_ENVD_HOME | SG_ENVD_BODY, sg_envd_upload },
+    { M_POST, "/files/compose", SG_ENVD_JSON | SG_ENVD_HOME, sg_envd_compose },
     { M_POST, F "Stat", SG_ENVD_UNARY | SG_ENVD_HOME, sg_envd_stat },
     { M_POST, F "ListDir", SG_ENVD_UNARY | SG_ENVD_HOME, sg_envd_list_dir },
     { M_POST, F "MakeDir", SG_ENVD_UNARY | SG_ENVD_HOME, sg_envd_make_dir },
@@ -85,7 +86,7 @@ static int accounts_read(struct sg_call *c, const struct sg_e2b_accounts *a, str
         return -1;
     if (v->home)
         return go(c, s, err);
-    if (v->route->flags & SG_ENVD_OWN) {
+    if (v->route->flags & (SG_ENVD_OWN | SG_ENVD_JSON)) {
         (void)sg_fail(err, SG_DENIED, "error looking up user %s: no such user",
                       sg_quote(v->user).s);
         sg_e2b_error(c, 401, err);
@@ -137,7 +138,10 @@ int sg_envd_enter(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
         if ((!(flags & SG_ENVD_MANY) && read_body(c, err) < 0) || read_user(c, &v->user, err) < 0)
             return -1;
     } else {
-        const char *user = sg_call_query(c, "username");
+        if (flags & SG_ENVD_JSON && read_body(c, err) < 0)
+            return -1;
+        const char *user =
+            flags & SG_ENVD_JSON ? sg_e2b_text(v->body, "username") : sg_call_query(c, "username");
         v->user = user ? user : "";
     }
     const bool is_default = !v->user[0] || (s->user && strcmp(v->user, s->user) == 0);

@@ -29,6 +29,7 @@ static const struct sg_route rows[] = {
     { M_PUT,    S "/network", X, 0, sg_e2b_network, "Set what it may reach" },
     { M_POST,   S "/snapshots", X, 0, sg_e2b_no_snapshot, "Make a snapshot" },
     { M_POST,   S "/fork", X, 0, sg_e2b_no_fork, "Fork a sandbox" },
+    { M_GET,    "/sandboxes/metrics", R, 0, sg_e2b_metrics_of_many, "What several use" },
     { M_GET,    S "/metrics", R, 0, sg_e2b_metrics, "What it uses" },
     { M_GET,    S "/logs", R, 0, sg_e2b_logs_v1, "What happened to it" },
     { M_GET,    "/v2" S "/logs", R, 0, sg_e2b_logs_v2, "What happened to it" },

@@ -17,6 +17,7 @@
 #include "base/banned.h"
 
 enum { PIECE_BYTES = 65536, FOUND_MAX = 16 << 20, FIND_DEFAULT = 1000, FIND_MAX = 100000 };
+enum { FIND_MAX_MS = 600000 };
 
 struct flow {
     struct sg_call *call;
@@ -309,12 +310,13 @@ static void searched(void *arg, struct sg_packet *p, const struct sg_err *err)
 
 int sg_rest_file_search(struct sg_call *c, struct sg_err *err)
 {
-    static const char *const known[] = { "path", "user", "name", "text", "max", NULL };
-    uint64_t max = FIND_DEFAULT;
+    static const char *const known[] = { "path", "user", "name", "text", "max", "timeoutMs", NULL };
+    uint64_t max = FIND_DEFAULT, timeout_ms = 0;
     struct sg_sandbox *s = sg_rest_sandbox(c, err);
     const char *path = s ? sg_rest_path(c, err) : NULL;
     if (!path || sg_call_query_only(c, known, err) < 0 ||
-        sg_call_query_u64(c, "max", 1, FIND_MAX, &max, err) < 0)
+        sg_call_query_u64(c, "max", 1, FIND_MAX, &max, err) < 0 ||
+        sg_call_query_u64(c, "timeoutMs", 1, FIND_MAX_MS, &timeout_ms, err) < 0)
         return -1;
     const char *name = sg_call_query(c, "name"), *text = sg_call_query(c, "text");
     struct flow *f = prepare(c, FOUND_MAX, err);
@@ -328,7 +330,8 @@ int sg_rest_file_search(struct sg_call *c, struct sg_err *err)
                                     .name = sg_text_of(name ? name : ""),
                                     .text = sg_text_of(text ? text : ""),
                                     .flags = f->has_text ? SG_FIND_TEXT : 0,
-                                    .max = (uint32_t)max };
+                                    .max = (uint32_t)max,
+                                    .timeout_ms = (uint32_t)timeout_ms };
     if (ask(f, s, &m, 0, searched, err) < 0) {
         end_flow(f);
         return -1;
