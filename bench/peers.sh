@@ -27,7 +27,7 @@ make_image()
 # The service's own template `base`, built by its recipe.
 make_base()
 {
-    python3 "$here/../tests/support/base_template.py" "$sandglass" "$dir/state"
+    python3 "$here/../tests/support/built_template.py" "$sandglass" "$dir/state"
 }
 
 # The same for docker.

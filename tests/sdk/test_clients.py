@@ -7,7 +7,7 @@ import os
 import pathlib
 import subprocess
 
-import base_template
+import built_template
 import clients
 import pytest
 from service import Service
@@ -23,7 +23,7 @@ def serve(pool, has_tls):
             service = Service(pool=pool, template="base")
             service.trust = clients.authority(service) if has_tls else {}
             stack.enter_context(service)
-        except base_template.Unavailable as why:
+        except built_template.Unavailable as why:
             pytest.skip(f"no template 'base': {why}")
         service.wait_parked()
         yield service

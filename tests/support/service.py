@@ -24,7 +24,7 @@ import subprocess
 import tempfile
 import time
 
-import base_template
+import built_template
 import leaks
 import openapi
 import sg
@@ -79,7 +79,7 @@ class Service:
     def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None,
                  template="host"):
         """`settings`: of [serve], over our own. `runner`: whose service it is (sg.Runner).
-        `folder`: where its state is already; the caller removes it. `template`: `base` is built."""
+        `folder`: where its state is already; the caller removes it. `template`: one with a recipe is built."""
         self.owns_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="sg-svc-"))
         self.runner = runner or sg.Runner(self.folder)
@@ -198,8 +198,8 @@ class Service:
 
     def __enter__(self):
         try:
-            if self.template == "base":
-                base_template.give(self.binary, self.state)
+            if self.template != "host":
+                built_template.give(self.binary, self.state, self.template)
             return self.start()
         except BaseException:
             self.discard()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The template `base`, built by its recipe once for each clone; what the machine has already is taken
+"""The templates that have a recipe, built once for each clone; what the machine has already is taken
 over where it is of the same recipe.
 
-    python3 base_template.py SANDGLASS STATE-DIR      puts it into a state directory
+    python3 built_template.py SANDGLASS STATE-DIR [TEMPLATE]     puts it into a state directory
 """
 import os
 import pathlib
@@ -20,8 +20,8 @@ class Unavailable(Exception):
     """It cannot be built here: its packages come from the network."""
 
 
-def place(state):
-    return pathlib.Path(state) / "templates" / "base"
+def place(state, name):
+    return pathlib.Path(state) / "templates" / name
 
 
 def copy(source, target):
@@ -36,24 +36,24 @@ def copy(source, target):
     raise OSError(f"cannot copy {source}")
 
 
-def build(binary):
+def build(binary, name):
     """Does nothing where it is of this recipe already."""
-    if not place(STORE).exists() and place(MACHINES).exists():
-        copy(place(MACHINES), place(STORE))
-    done = subprocess.run([binary, "template", "build", "base"], capture_output=True, text=True, timeout=BUILD_SECONDS,
+    if not place(STORE, name).exists() and place(MACHINES, name).exists():
+        copy(place(MACHINES, name), place(STORE, name))
+    done = subprocess.run([binary, "template", "build", name], capture_output=True, text=True, timeout=BUILD_SECONDS,
                           env={**os.environ, "SANDGLASS_STATE_DIR": str(STORE)})
     if done.returncode:
         raise Unavailable(done.stderr.strip()[-400:])
 
 
-def give(binary, state):
+def give(binary, state, name="base"):
     """Puts it into the state directory `state`."""
-    build(binary)
-    copy(place(STORE), place(state))
+    build(binary, name)
+    copy(place(STORE, name), place(state, name))
 
 
 if __name__ == "__main__":
     try:
         give(*sys.argv[1:])
     except Unavailable as why:
-        sys.exit(f"no template 'base': {why}")
+        sys.exit(f"no template: {why}")
