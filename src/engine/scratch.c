@@ -6,11 +6,15 @@
  *     tmp shm     /tmp and /dev/shm
  *     work        the work directory of a cell whose root is read-only
  *     dev         /dev, seen read-only
- *     none        an empty directory, to cover others with */
+ *     none        an empty directory, to cover others with
+ *     boot-id, machine-id   seen in place of the host's own, and of what a template brought along:
+ *                 no two cells are the same machine, nor the same boot of it */
 #include "engine/root_internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -73,6 +77,30 @@ static int fill_dev(int dev, bool has_nodes, struct sg_err *err)
     return 0;
 }
 
+/* Names of this cell: random (RFC 9562, version 4), the second without dashes, as systemd has it.
+ */
+static int write_names(int fd)
+{
+    uint8_t r[2][16];
+    char text[2][40];
+    if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r)
+        return -1;
+    for (size_t k = 0; k < SG_COUNT(r); k++) {
+        int n = 0;
+        r[k][6] = (uint8_t)((r[k][6] & 0x0f) | 0x40);
+        r[k][8] = (uint8_t)((r[k][8] & 0x3f) | 0x80);
+        for (size_t i = 0; i < 16; i++)
+            n += snprintf(text[k] + n, sizeof text[k] - (size_t)n, "%s%02x",
+                          k == 0 && (i == 4 || i == 6 || i == 8 || i == 10) ? "-" : "", r[k][i]);
+        (void)snprintf(text[k] + n, sizeof text[k] - (size_t)n, "\n");
+        sg_auto_fd file =
+            openat(fd, k ? "machine-id" : "boot-id", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+        if (file < 0 || write(file, text[k], strlen(text[k])) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static uint64_t inodes_of(uint64_t bytes)
 {
     return bytes / BYTES_PER_INODE + SPARE_INODES;
@@ -100,6 +128,8 @@ int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t
         if (ret == 0 && dirs[i].is_owned)
             ret = fchownat(fd, dirs[i].name, owner, owner, 0);
     }
+    if (ret == 0)
+        ret = write_names(fd);
     sg_auto_fd dev = ret < 0 ? -1 : openat(fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dev < 0)
         ret = sg_fail_sys(err, "prepare the writable layer");

@@ -81,6 +81,7 @@ static void copy_cell(struct sg_sandbox *s, const struct sg_msg_l_cell *c)
     s->host_pid = c->pid;
     if (s->life->op != OP_ADOPT) /* how it was made, which a later launcher does not know */
         s->was_parked = (c->flags & SG_L_PARKED) != 0;
+    s->is_pooled = (c->flags & SG_L_POOL) != 0;
     if (c->disk_bytes && s->limits.disk_bytes == 0)
         s->limits.disk_bytes = c->disk_bytes;
     set_text(&s->user, c->user);

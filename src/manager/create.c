@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "manager/life.h"
+#include "manager/snapshot.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
@@ -92,12 +93,27 @@ static int check_template(const struct sg_who *who, const char *name, struct sg_
 
 /* What was asked for, with the defaults filled in. */
 struct plan {
-    const char *template;
+    const char *template, *snapshot; /* snapshot NULL: none */
     struct sg_sandbox_limits limits;
     uint64_t timeout_ms;
     struct sg_ask ask;
     struct sg_decision decision;
 };
+
+/* A snapshot of the caller's own goes before a template of that name. What a key may use goes by
+ * what is below the snapshot. The launcher takes any snapshot's id for a template: one that is not
+ * the caller's must not get there. */
+static int find_snapshot(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
+                         struct plan *p, struct sg_err *err)
+{
+    const struct sg_snapshot *t = c->snapshot ? NULL : sg_snapshot_find(m, who, p->template, NULL);
+    p->snapshot = t ? t->id.s : c->snapshot;
+    if (t)
+        p->template = t->template;
+    if (!p->snapshot && sg_id_is_valid(p->template, 't'))
+        return sg_fail(err, SG_NOT_FOUND, "no snapshot %s", sg_quote(p->template).s);
+    return 0;
+}
 
 /* Only cells can be made so far; another tier is refused by what the host has, or here. */
 static int choose_wall(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
@@ -135,11 +151,14 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
                       .limits = c->limits,
                       .timeout_ms = c->timeout_ms };
 
-    if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || check_template(who, p.template, err) < 0 ||
-        sg_quota_fits(m, &p.limits, err) < 0 || sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
+    if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || find_snapshot(m, who, c, &p, err) < 0 ||
+        check_template(who, p.template, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
+        sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
         sg_pairs_check("env", c->env, c->env_n, true, err) < 0)
         return -1;
+    if (c->drops_memory && !(sg_tier_flags(m->tier) & SG_L_POOL))
+        return sg_fail(err, SG_UNSUPPORTED, "there is no storage pool: a pause keeps the memory");
     if (c->on_expiry == SG_EXPIRY_PAUSE && !(sg_tier_flags(m->tier) & SG_L_FREEZER))
         return sg_fail(err, SG_UNSUPPORTED, "this host has no freezer: onExpiry must be kill");
     if (c->idle_ms > TIME_MAX_MS)
@@ -171,6 +190,9 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     struct sg_sandbox *s = sg_life_new(m, who->org, &id);
     s->state = SBX_CREATING;
     s->template = sg_strdup(p.template);
+    s->snapshot = p.snapshot ? sg_strdup(p.snapshot) : NULL;
+    s->parent = c->parent ? sg_strdup(c->parent) : NULL;
+    s->drops_memory = c->drops_memory;
     s->limits = p.limits;
     s->timeout_ms = p.timeout_ms;
     s->idle_ms = c->idle_ms;
@@ -349,13 +371,19 @@ static void row_written(struct sg_sandbox *s)
         return;
     }
     sg_life_expect(s, 1, cell_made);
-    sg_tier_create(s->manager->tier, s->id.s, s->template, &limits, launcher_answered, s);
+    sg_tier_create(s->manager->tier, s->id.s, s->snapshot ? s->snapshot : s->template, &limits,
+                   launcher_answered, s);
 }
 
 static void attempt(struct sg_sandbox *s)
 {
     sg_life_expect(s, 1, row_written);
     sg_life_put_row(s, SBX_CREATING, SG_STORE_NORMAL);
+}
+
+void sg_create_attempt(struct sg_sandbox *s)
+{
+    attempt(s);
 }
 
 void sg_create_begin(struct sg_sandbox *s)

@@ -21,6 +21,7 @@ void sg_destroy_forget(struct sg_sandbox *s)
     sg_usage_forget(s);
     sg_quota_release(s);
     sg_list_remove(s);
+    sg_pause_disk_forget(s);
     sg_exec_forget(s, false);
     sg_files_forget(s, false);
     sg_life_bury(s);

@@ -138,7 +138,10 @@ static void pause_by_itself(struct sg_sandbox *s, enum sg_state_event e)
     sg_life_event(s, e == EV_IDLE ? "sandbox.idle" : "sandbox.expired", "cause", "");
     sg_manager_audit(s->manager, NULL, "sandbox.pause", s, NULL);
     sg_life_wait(&s->life->waiting, paused, s);
-    sg_pause_begin(s);
+    if (s->drops_memory && s->is_pooled)
+        sg_pause_disk_begin(s);
+    else
+        sg_pause_begin(s);
 }
 
 void sg_expiry_act(struct sg_sandbox *s)

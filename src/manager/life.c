@@ -129,6 +129,10 @@ void sg_life_free(struct sg_sandbox *s)
     sg_pairs_done(&s->env);
     free(s->template);
     free(s->decision);
+    free(s->snapshot);
+    free(s->parent);
+    free(s->paused_snapshot);
+    free(life->snapshot_before);
     free(s->door);
     free(s->cause);
     free(s->user);

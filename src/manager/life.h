@@ -25,6 +25,7 @@ enum sg_op {
     OP_STOP,
     OP_START,
     OP_LIMIT,
+    OP_SNAPSHOT,
     OP_DEATH,
     OP_DESTROY,
     OP_COUNT,
@@ -75,6 +76,8 @@ struct sg_life {
     bool is_counted;
     struct sg_sandbox_limits charged;
     struct sg_sandbox_limits wanted; /* by OP_LIMIT */
+    struct sg_snapshot *snapshot;    /* of OP_SNAPSHOT */
+    char *snapshot_before;           /* owned: of what is under way, should it fail */
 
     uint64_t usage_at_ns, usage_cpu_ns, oom_kills; /* as of the last look */
     bool is_usage_asked;
@@ -143,6 +146,7 @@ const struct sg_gone *sg_list_gone(const struct sg_manager *m, const char *id); 
 void sg_create_begin(struct sg_sandbox *s); /* of a new one, or of a fresh attempt */
 /* The same, where the attempt before this start may have left a cell. */
 void sg_create_again(struct sg_sandbox *s);
+void sg_create_attempt(struct sg_sandbox *s); /* the operation is begun, the cell is gone */
 /* UINT64_MAX becomes the default. */
 int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err);
 int sg_template_name_check(const char *name, struct sg_err *err);
@@ -166,6 +170,26 @@ struct sg_tier_limits sg_cell_limits(const struct sg_sandbox_limits *l);
 
 void sg_pause_begin(struct sg_sandbox *s);
 void sg_stop_begin(struct sg_sandbox *s);
+
+/* ---- pause_disk.c ---- */
+
+void sg_pause_disk_begin(struct sg_sandbox *s);
+void sg_resume_disk_begin(struct sg_sandbox *s);
+void sg_pause_disk_forget(struct sg_sandbox *s); /* its snapshot, if there is one */
+
+/* ---- snapshot.c ---- */
+
+int sg_snapshots_load(struct sg_manager *m, struct sg_err *err);
+void sg_snapshots_free(struct sg_manager *m);
+/* Removes what the launcher has and nobody knows of. */
+void sg_snapshots_reconcile(struct sg_manager *m);
+int sg_snapshot_demand(struct sg_sandbox *s, const struct sg_who *who, const char *action,
+                       struct sg_err *err);
+/* Of a fork. */
+int sg_snapshot_hidden(struct sg_sandbox *s,
+                       void (*cb)(void *arg, struct sg_snapshot *t, const struct sg_err *err),
+                       void *arg, struct sg_err *err);
+void sg_snapshot_remove_hidden(struct sg_manager *m, struct sg_snapshot *t);
 
 /* ---- death.c ---- */
 

@@ -129,6 +129,10 @@ static void resuming_written(struct sg_sandbox *s)
 
 static void resume_begin(struct sg_sandbox *s)
 {
+    if (s->paused_snapshot) {
+        sg_resume_disk_begin(s);
+        return;
+    }
     sg_life_begin(s, OP_RESUME);
     sg_life_must(s, EV_RESUME);
     sg_life_expect(s, 1, resuming_written);
@@ -218,8 +222,9 @@ static int demand(struct sg_sandbox *s, const struct sg_who *who, const char *ac
     return 0;
 }
 
-static int change(struct sg_sandbox *s, const struct sg_who *who, enum sg_op op, sg_sandbox_cb *cb,
-                  void *arg, struct sg_err *err)
+static int change_by(struct sg_sandbox *s, const struct sg_who *who, enum sg_op op,
+                     void (*begin)(struct sg_sandbox *s), sg_sandbox_cb *cb, void *arg,
+                     struct sg_err *err)
 {
     const struct change *c = &changes[op];
     enum sg_state next;
@@ -236,10 +241,27 @@ static int change(struct sg_sandbox *s, const struct sg_who *who, enum sg_op op,
         if (s->life->op != OP_NONE || s->life->has_died)
             return sg_fail(err, SG_CONFLICT, "the sandbox is being changed; try again");
         sg_manager_audit(s->manager, who, c->action, s, NULL);
-        c->begin(s);
+        begin(s);
     }
     sg_life_wait(&s->life->waiting, cb, arg);
     return 0;
+}
+
+static int change(struct sg_sandbox *s, const struct sg_who *who, enum sg_op op, sg_sandbox_cb *cb,
+                  void *arg, struct sg_err *err)
+{
+    return change_by(s, who, op, changes[op].begin, cb, arg, err);
+}
+
+int sg_manager_pause_disk(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb,
+                          void *arg, struct sg_err *err)
+{
+    if (!s->is_pooled)
+        return sg_fail(err, SG_UNSUPPORTED,
+                       "the sandbox is in memory (storage: tmpfs): without it nothing is left");
+    if (s->state == SBX_PAUSED && !s->paused_snapshot)
+        return sg_fail(err, SG_CONFLICT, "the sandbox is paused with its memory; resume it first");
+    return change_by(s, who, OP_PAUSE, sg_pause_disk_begin, cb, arg, err);
 }
 
 int sg_manager_pause(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,

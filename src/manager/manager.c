@@ -39,7 +39,7 @@ static void launcher_lost(void *arg, const struct sg_err *err)
 static int load(struct sg_manager *m, struct sg_err *err)
 {
     if (sg_rules_load(m, err) < 0 || sg_tenant_load(m, err) < 0 || sg_events_load(m, err) < 0 ||
-        sg_recover_load(m, err) < 0)
+        sg_snapshots_load(m, err) < 0 || sg_recover_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -65,6 +65,7 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
     m->ready = ready;
     m->ready_arg = arg;
     sg_map_init(&m->sandboxes);
+    sg_map_init(&m->snapshots);
     if (getrandom(&m->epoch, sizeof m->epoch, 0) != (ssize_t)sizeof m->epoch)
         m->epoch = (uint32_t)sg_manager_unix_ms();
     m->epoch |= 1; /* 0 means any */
@@ -174,6 +175,7 @@ void sg_manager_free(struct sg_manager *m)
     while (m->graves)
         sg_life_free(m->graves);
     sg_map_done(&m->sandboxes);
+    sg_snapshots_free(m);
     sg_events_free(m);
     sg_tenant_free(m);
     for (size_t i = 0; i < m->pool_n; i++)

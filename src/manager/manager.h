@@ -58,6 +58,9 @@ struct sg_create {
     unsigned retries;         /* fresh attempts when it cannot be made, or dies */
     const char *door;         /* text that a door keeps with it, or NULL */
     const struct sg_ask *ask; /* what it is for; NULL: SG_OPERATION_DEFAULT */
+    bool drops_memory;        /* a pause at expiry keeps the files alone */
+    /* Of a fork: the hidden snapshot, and whose. Else `template` may name a snapshot. */
+    const char *snapshot, *parent;
 };
 enum { SG_DOOR_MAX = 64 << 10 };
 typedef void sg_sandbox_cb(void *arg, struct sg_sandbox *s, const struct sg_err *err);
@@ -84,6 +87,9 @@ size_t sg_manager_list(struct sg_manager *m, const struct sg_who *who,
  * destroyed (`s` NULL then). */
 int sg_manager_pause(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
                      struct sg_err *err);
+/* Ends every process and keeps the files, also over a restart of the machine. */
+int sg_manager_pause_disk(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb,
+                          void *arg, struct sg_err *err);
 int sg_manager_resume(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
                       struct sg_err *err);
 int sg_manager_stop(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,

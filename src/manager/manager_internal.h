@@ -26,6 +26,7 @@
 #include "manager/tenant.h"
 
 struct sg_note;
+struct sg_snapshot;
 struct sg_recovery;
 struct sg_reconcile;
 struct sg_tier;
@@ -86,10 +87,11 @@ struct sg_manager {
     uint32_t epoch;         /* of our connections to inits: not that of the daemon before us */
     bool is_ready, is_ending;
 
-    struct sg_map sandboxes, orgs, keys, keys_by_hash;
-    struct sg_sandbox *newest, *oldest; /* all of them, in the order in which they were made */
-    struct sg_sandbox *graves;          /* destroyed; their last answers are still to come */
-    uint64_t sandbox_seq, charged;      /* charged: counted against max_sandboxes */
+    struct sg_map sandboxes, orgs, keys, keys_by_hash, snapshots;
+    struct sg_snapshot *newest_snapshot; /* all of them */
+    struct sg_sandbox *newest, *oldest;  /* all of them, in the order in which they were made */
+    struct sg_sandbox *graves;           /* destroyed; their last answers are still to come */
+    uint64_t sandbox_seq, charged;       /* charged: counted against max_sandboxes */
     struct sg_gone gone[SG_GONE_KEPT];
     size_t gone_at;
     struct sg_org *default_org;

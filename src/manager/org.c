@@ -10,6 +10,7 @@
 #include "base/jsonr.h"
 #include "base/str.h"
 #include "manager/life.h"
+#include "manager/snapshot.h"
 
 #include "base/banned.h"
 
@@ -263,6 +264,10 @@ int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id
     for (const struct sg_sandbox *s = m->newest; s; s = s->older) {
         if (s->org == o)
             return sg_fail(err, SG_CONFLICT, "the organisation has sandboxes; destroy them first");
+        for (const struct sg_snapshot *t = m->newest_snapshot; t; t = t->older)
+            if (t->org == o)
+                return sg_fail(err, SG_CONFLICT,
+                               "the organisation has snapshots; remove them first");
     }
     struct removal *r = sg_new(struct removal);
     *r = (struct removal) { m, o, cb, arg };

@@ -129,6 +129,7 @@ static void listed(struct sg_manager *m, struct sg_cells *c, const struct sg_err
             destroy_orphan(m, id);
     }
     m->counting.stale_journals = sg_journal_sweep(m);
+    sg_snapshots_reconcile(m);
     one_less(m);
 }
 

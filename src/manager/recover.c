@@ -103,6 +103,7 @@ static void finish(struct sg_manager *m)
     sg_usage_start(m);
     sg_samples_start(m);
     sg_rules_watch(m);
+    sg_snapshots_reconcile(m);
     sg_reconcile_start(m);
     m->ready(m->ready_arg, NULL);
 }
@@ -295,6 +296,30 @@ static void destroy_orphan(struct sg_manager *m, const char *id)
     sg_tier_destroy(m->tier, id, orphan_gone, m);
 }
 
+/* Paused without its memory, or on the way back from that: the files are in its snapshot, and a
+ * cell that is there is of no use. One on the way into it was promised to nobody: what has a cell
+ * goes on as one that is frozen. */
+static bool is_on_disk(struct sg_sandbox *s)
+{
+    if (!s->paused_snapshot)
+        return false;
+    if (s->state == SBX_PAUSED || s->state == SBX_RESUMING)
+        return true;
+    free(sg_take_ptr(&s->paused_snapshot)); /* a stray from here on */
+    return false;
+}
+
+static void leave_on_disk(struct sg_sandbox *s, bool has_cell)
+{
+    if (s->state == SBX_RESUMING) {
+        sg_life_must(s, EV_FAIL);
+        sg_row_put(s, SBX_PAUSED, SG_STORE_FULL, NULL, NULL);
+    }
+    sg_exec_recover(s, nothing, NULL);
+    if (has_cell)
+        destroy_orphan(s->manager, s->id.s);
+}
+
 static void decide(struct sg_sandbox *s, bool has_cell)
 {
     struct sg_manager *m = s->manager;
@@ -308,6 +333,8 @@ static void decide(struct sg_sandbox *s, bool has_cell)
         sg_exec_recover(s, nothing, NULL);
         if (has_cell)
             destroy_orphan(m, s->id.s);
+    } else if (is_on_disk(s)) {
+        leave_on_disk(s, has_cell);
     } else if (s->state == SBX_CREATING) { /* a fresh attempt was under way */
         sg_exec_recover(s, nothing, NULL);
         sg_create_again(s);

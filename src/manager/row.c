@@ -62,6 +62,14 @@ static void write_number(struct sg_json *j, const char *key, uint64_t v)
     sg_json_u64(j, v);
 }
 
+static void write_text(struct sg_json *j, const char *key, const char *v)
+{
+    if (!v)
+        return;
+    sg_json_key(j, key);
+    sg_json_str(j, v);
+}
+
 static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
 {
     struct sg_json j;
@@ -87,18 +95,19 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_json_bool(&j, s->life->is_known);
     sg_json_key(&j, "isEnding");
     sg_json_bool(&j, s->life->is_ending);
+    sg_json_key(&j, "dropsMemory");
+    sg_json_bool(&j, s->drops_memory);
+    sg_json_key(&j, "isPooled");
+    sg_json_bool(&j, s->is_pooled);
+    write_text(&j, "snapshot", s->snapshot);
+    write_text(&j, "parent", s->parent);
+    write_text(&j, "pausedSnapshot", s->paused_snapshot);
     sg_json_key(&j, "metadata");
     sg_pairs_write(&j, &s->metadata);
     sg_json_key(&j, "env");
     sg_pairs_write(&j, &s->env);
-    if (s->decision) {
-        sg_json_key(&j, "decision");
-        sg_json_str(&j, s->decision);
-    }
-    if (s->door) {
-        sg_json_key(&j, "door");
-        sg_json_str(&j, s->door);
-    }
+    write_text(&j, "decision", s->decision);
+    write_text(&j, "door", s->door);
     sg_json_close(&j, '}');
 }
 
@@ -135,8 +144,8 @@ void sg_row_touch(struct sg_sandbox *s)
 struct spec {
     const struct sg_jval *limits, *metadata, *env;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
-    bool pauses, was_parked, is_known, is_ending;
-    const char *decision, *door;
+    bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled;
+    const char *decision, *door, *snapshot, *parent, *paused_snapshot;
 };
 
 static const struct sg_jfield spec_fields[] = {
@@ -153,6 +162,11 @@ static const struct sg_jfield spec_fields[] = {
     { "env", SG_JT_OBJECT, offsetof(struct spec, env), 0, 0, false },
     { "decision", SG_JT_STRING, offsetof(struct spec, decision), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
+    { "dropsMemory", SG_JT_BOOL, offsetof(struct spec, drops_memory), 0, 0, false },
+    { "isPooled", SG_JT_BOOL, offsetof(struct spec, is_pooled), 0, 0, false },
+    { "snapshot", SG_JT_STRING, offsetof(struct spec, snapshot), 0, 0, false },
+    { "parent", SG_JT_STRING, offsetof(struct spec, parent), 0, 0, false },
+    { "pausedSnapshot", SG_JT_STRING, offsetof(struct spec, paused_snapshot), 0, 0, false },
 };
 #define LIMIT(key, field)                                                                          \
     {                                                                                              \
@@ -164,6 +178,11 @@ static const struct sg_jfield limit_fields[] = {
     LIMIT("pids", pids),
     LIMIT("diskBytes", disk_bytes),
 };
+
+static char *copy(const char *text)
+{
+    return text ? sg_strdup(text) : NULL;
+}
 
 static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
 {
@@ -188,8 +207,13 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->life->is_ending = spec.is_ending;
     sg_pairs_read(spec.metadata, &s->metadata);
     sg_pairs_read(spec.env, &s->env);
-    s->decision = spec.decision ? sg_strdup(spec.decision) : NULL;
-    s->door = spec.door ? sg_strdup(spec.door) : NULL;
+    s->decision = copy(spec.decision);
+    s->drops_memory = spec.drops_memory;
+    s->is_pooled = spec.is_pooled;
+    s->door = copy(spec.door);
+    s->snapshot = copy(spec.snapshot);
+    s->parent = copy(spec.parent);
+    s->paused_snapshot = copy(spec.paused_snapshot);
     return 0;
 }
 

@@ -35,6 +35,9 @@ struct sg_sandbox {
     struct sg_org *org;
     enum sg_state state;
     char *template, *cause; /* owned; cause "": none */
+    /* Owned; NULL: none. The snapshot and the sandbox that it was made of; and the one that it is
+     * while its memory is not kept, which is nobody else's. */
+    char *snapshot, *parent, *paused_snapshot;
     struct sg_pairs metadata, env;
     char *decision; /* owned: why it has its tier, as JSON; NULL: of an older version */
     char *door;     /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
@@ -42,13 +45,14 @@ struct sg_sandbox {
     int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */
     uint64_t timeout_ms, idle_ms;               /* 0: none */
     enum sg_expiry on_expiry;
+    bool drops_memory; /* a pause at expiry keeps the files alone */
     unsigned retries_left, retries_used;
     /* from the launcher, once it runs */
     uint32_t missing; /* limits that are not enforced here: 1 << enum sg_controller */
     uint32_t host_pid;
     char *user, *home, *workdir, *path; /* owned */
     char **template_env;                /* owned, NULL-terminated */
-    bool was_parked;
+    bool was_parked, is_pooled; /* pooled: its files are in the storage pool, not in memory */
     /* work that keeps it from being idle: running execs and open streams */
     unsigned work;
     uint64_t idle_since_ns;

@@ -71,6 +71,11 @@ struct sg_secret_row {
     const char *id, *org, *name, *metadata, *sealed; /* metadata: JSON; sealed: seal/seal.h */
     int64_t version, created_ms, updated_ms;
 };
+struct sg_snapshot_row {
+    const char *id, *org, *name, *tag, *sandbox, *parent, *template; /* schema/4.sql */
+    const char *state; /* "making", "ready", "going" */
+    int64_t bytes, created_ms;
+};
 struct sg_event_row {
     int64_t seq, at_ms;
     const char *org, *sandbox, *type, *data; /* data: JSON object */
@@ -102,6 +107,9 @@ void sg_store_add_event(struct sg_store *s, const struct sg_event_row *r); /* ol
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r);
 void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum sg_store_mode mode,
                         sg_store_done *done, void *arg);
+void sg_store_put_snapshot(struct sg_store *s, const struct sg_snapshot_row *r,
+                           enum sg_store_mode mode, sg_store_done *done, void *arg);
+void sg_store_remove_snapshot(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its execs and contexts. */
 void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
@@ -128,6 +136,9 @@ int sg_store_each_key(struct sg_store *s, bool (*row)(void *arg, const struct sg
                       void *arg, struct sg_err *err);
 int sg_store_each_secret(struct sg_store *s, bool (*row)(void *arg, const struct sg_secret_row *r),
                          void *arg, struct sg_err *err);
+int sg_store_each_snapshot(struct sg_store *s,
+                           bool (*row)(void *arg, const struct sg_snapshot_row *r), void *arg,
+                           struct sg_err *err);
 /* After `after_seq`, oldest first. */
 int sg_store_each_event(struct sg_store *s, int64_t after_seq,
                         bool (*row)(void *arg, const struct sg_event_row *r), void *arg,

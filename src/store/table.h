@@ -38,6 +38,7 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_PUT_ORG,
                    SG_WRITE_PUT_KEY,
                    SG_WRITE_PUT_SECRET,
+                   SG_WRITE_PUT_SNAPSHOT,
                    SG_WRITE_ADD_EVENT,
                    SG_WRITE_ADD_USAGE,
                    SG_WRITE_ADD_AUDIT,
@@ -47,6 +48,7 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_REMOVE_SECRET,
                    SG_WRITE_PUT_CONTEXT,
                    SG_WRITE_REMOVE_CONTEXT,
+                   SG_WRITE_REMOVE_SNAPSHOT,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

@@ -24,6 +24,8 @@ struct question {
     char template[NAME_MAX_BYTES];
     struct sg_tier_limits limits;
     uint64_t cursor;
+    char snapshot[SG_CTL_MAX_TAG + 1];
+    uint32_t flags;
     sg_tier_answer *cb;
     void *arg;
     struct sg_err err; /* of a refused one */
@@ -87,7 +89,8 @@ static struct question *pop(struct list *l)
 static void give(struct question *q, struct sg_packet *p, const struct sg_err *err)
 {
     q->tier->total--;
-    q->cb(q->arg, p, err);
+    if (q->cb)
+        q->cb(q->arg, p, err);
     free(q);
 }
 
@@ -131,6 +134,17 @@ static void fill_hello(const struct question *q, struct sg_msg *m)
     m->l_hello = (struct sg_msg_l_hello) { SG_CTL_VERSION, q->tier->epoch };
 }
 
+static void fill_snapshot(const struct question *q, struct sg_msg *m)
+{
+    m->l_snapshot =
+        (struct sg_msg_l_snapshot) { sg_text_of(q->sandbox), sg_text_of(q->snapshot), q->flags };
+}
+
+static void fill_forget(const struct question *q, struct sg_msg *m)
+{
+    m->l_forget.snapshot = sg_text_of(q->snapshot);
+}
+
 static void fill_none(const struct question *q, struct sg_msg *m)
 {
     (void)q;
@@ -153,6 +167,10 @@ static const struct ask {
     [SG_MSG_L_POOL] = { fill_none, SG_MSG_L_LISTED },
     [SG_MSG_L_TEMPLATES] = { fill_none, SG_MSG_L_LISTED },
     [SG_MSG_L_RULES] = { fill_rules, SG_MSG_L_RULED },
+    [SG_MSG_L_SNAPSHOT] = { fill_snapshot, SG_MSG_L_SNAPPED },
+    [SG_MSG_L_FORGET] = { fill_forget, SG_MSG_L_DONE },
+    [SG_MSG_L_SNAPSHOTS] = { fill_list, SG_MSG_L_LISTED },
+    [SG_MSG_L_STORAGE] = { fill_none, SG_MSG_L_STORED },
 };
 
 static void refuse(struct sg_tier *t, struct question *q, const struct sg_err *err)
@@ -384,6 +402,37 @@ void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, vo
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
     send_question(question(t, SG_MSG_L_STATS, sandbox, cb, arg));
+}
+
+void sg_tier_snapshot(struct sg_tier *t, const char *sandbox, const char *snapshot, uint32_t flags,
+                      sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_SNAPSHOT, sandbox, cb, arg);
+
+    (void)snprintf(q->snapshot, sizeof q->snapshot, "%s", snapshot);
+    q->flags = flags;
+    send_question(q);
+}
+
+void sg_tier_forget(struct sg_tier *t, const char *snapshot, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_FORGET, "", cb, arg);
+
+    (void)snprintf(q->snapshot, sizeof q->snapshot, "%s", snapshot);
+    send_question(q);
+}
+
+void sg_tier_snapshots(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_SNAPSHOTS, "", cb, arg);
+
+    q->cursor = cursor;
+    send_question(q);
+}
+
+void sg_tier_storage(struct sg_tier *t, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_STORAGE, "", cb, arg));
 }
 
 void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg)

@@ -53,6 +53,14 @@ void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_
                    sg_tier_answer *cb, void *arg);
 /* L_STATED. */
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+/* L_SNAPPED: the files of the sandbox as a snapshot whose id the caller chose, on the disk. */
+void sg_tier_snapshot(struct sg_tier *t, const char *sandbox, const char *snapshot, uint32_t flags,
+                      sg_tier_answer *cb, void *arg);
+/* L_DONE. `cb` may be NULL. */
+void sg_tier_forget(struct sg_tier *t, const char *snapshot, sg_tier_answer *cb, void *arg);
+/* L_LISTED: ids; L_STORED. */
+void sg_tier_snapshots(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
+void sg_tier_storage(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 /* L_LISTED: ids from `cursor` on; "template parked wanted"; names. */
 void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
 void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg);

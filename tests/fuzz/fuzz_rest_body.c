@@ -11,6 +11,7 @@
 
 #include "api/rest/rest.h"
 #include "api/routes.h"
+#include "manager/snapshot.h"
 #include "base/auto.h"
 #include "base/jsonr.h"
 #include "ctl/chan.h"
@@ -196,6 +197,53 @@ int sg_manager_route(struct sg_manager *m, const struct sg_who *who, const struc
     check_text(a->agent);
     demand(a->trust < SG_TRUST_COUNT && a->wish < SG_WALL_COUNT);
     return sg_router_decide(rules, &sg_walls_today, a, ret, err);
+}
+
+int sg_manager_pause(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb, void *arg,
+                     struct sg_err *err)
+{
+    (void)s, (void)who, (void)cb, (void)arg;
+    return refused(err);
+}
+
+int sg_manager_pause_disk(struct sg_sandbox *s, const struct sg_who *who, sg_sandbox_cb *cb,
+                          void *arg, struct sg_err *err)
+{
+    (void)s, (void)who, (void)cb, (void)arg;
+    return refused(err);
+}
+
+int sg_manager_snapshot(struct sg_sandbox *s, const struct sg_who *who, const char *name,
+                        const char *tag, sg_snapshot_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)s, (void)who, (void)cb, (void)arg;
+    check_text(name);
+    check_text(tag);
+    return refused(err);
+}
+
+struct sg_snapshot *sg_snapshot_find(struct sg_manager *m, const struct sg_who *who,
+                                     const char *ref, struct sg_err *err)
+{
+    static struct sg_snapshot any;
+    (void)m, (void)who, (void)err;
+    check_text(ref);
+    return &any;
+}
+
+int sg_manager_rollback(struct sg_sandbox *s, const struct sg_who *who, struct sg_snapshot *t,
+                        sg_sandbox_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)s, (void)who, (void)t, (void)cb, (void)arg;
+    return refused(err);
+}
+
+int sg_manager_fork(struct sg_sandbox *s, const struct sg_who *who, const struct sg_fork *f,
+                    sg_fork_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)s, (void)who, (void)cb, (void)arg;
+    demand(f->count >= 1 && f->count <= SG_FORKS_MAX && !f->doors);
+    return refused(err);
 }
 
 int sg_manager_set_limits(struct sg_sandbox *s, const struct sg_who *who,

@@ -93,6 +93,15 @@ static const struct sg_route rows[] = {
     { M_PUT,    "/v1/secrets/{secret}", X, N, sg_rest_secret_set, "Keep a secret, or a new value of it" },
     { M_DELETE, "/v1/secrets/{secret}", X, N, sg_rest_secret_remove, "Remove a secret" },
     { M_GET,    "/v1/openapi.json", 0, SG_ROUTE_OPEN | N, sg_rest_openapi, "This description" },
+
+    { M_POST,   S "/snapshots", X, N, sg_rest_snapshot_create, "Make a snapshot of its files" },
+    { M_POST,   S "/rollback", X, N, sg_rest_sandbox_rollback, "Go back to a snapshot" },
+    { M_POST,   S "/fork", X, N, sg_rest_sandbox_fork, "New sandboxes with the same files" },
+    { M_GET,    "/v1/snapshots", R, 0, sg_rest_snapshot_list, "Snapshots" },
+    { M_GET,    "/v1/snapshots/{snapshot}", R, N, sg_rest_snapshot_get, "One snapshot" },
+    { M_DELETE, "/v1/snapshots/{snapshot}", X, 0, sg_rest_snapshot_delete, "Remove a snapshot" },
+    { M_GET,    "/v1/tree", R, N, sg_rest_tree, "What came from what" },
+    { M_GET,    "/v1/storage", R, N, sg_rest_storage, "The storage pool" },
 };
 /* clang-format on */
 

@@ -116,6 +116,9 @@ sg_rest_handler sg_rest_file_get, sg_rest_file_put, sg_rest_file_append, sg_rest
     sg_rest_tar_put;
 sg_rest_handler sg_rest_code_run, sg_rest_code_attach, sg_rest_context_list, sg_rest_context_create,
     sg_rest_context_get, sg_rest_context_remove, sg_rest_context_restart, sg_rest_context_interrupt;
+sg_rest_handler sg_rest_snapshot_create, sg_rest_snapshot_list, sg_rest_snapshot_get,
+    sg_rest_snapshot_delete, sg_rest_sandbox_rollback, sg_rest_sandbox_fork, sg_rest_tree,
+    sg_rest_storage;
 sg_rest_handler sg_rest_events;
 sg_rest_handler sg_rest_route;
 sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_rest_org_list,

@@ -189,7 +189,6 @@ int sg_rest_sandbox_delete_all(struct sg_call *c, struct sg_err *err)
         struct sg_sandbox *s = sg_rest_sandbox(c, err);                                            \
         return s ? call(s, &c->who, sg_rest_reply_sandbox, c, err) : -1;                           \
     }
-VERB(sg_rest_sandbox_pause, sg_manager_pause)
 VERB(sg_rest_sandbox_resume, sg_manager_resume)
 VERB(sg_rest_sandbox_stop, sg_manager_stop)
 VERB(sg_rest_sandbox_start, sg_manager_start)

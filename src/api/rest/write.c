@@ -108,6 +108,11 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     put_u64(j, "used", s->retries_used);
     sg_json_close(j, '}');
     put_u64(j, "execs", s->execs.n);
+    put_str(j, "storage", s->is_pooled ? "pool" : "tmpfs");
+    put_str(j, "snapshot", s->snapshot);
+    put_str(j, "parent", s->parent);
+    if (s->state == SBX_PAUSED) /* what is kept of it, and until when */
+        put_str(j, "paused", s->paused_snapshot ? "disk" : "memory");
     sg_json_close(j, '}');
 }
 

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots, forks, rollback, lineage, the storage pool. */
+#include <stddef.h>
+#include <string.h>
+
+#include "api/rest/rest.h"
+#include "base/auto.h"
+#include "manager/snapshot.h"
+#include "base/banned.h"
+
+enum { LIMIT_MAX = 1000, FORKS_DEFAULT = 1 };
+
+static void put_str(struct sg_json *j, const char *key, const char *value)
+{
+    if (!value || !*value)
+        return;
+    sg_json_key(j, key);
+    sg_json_str(j, value);
+}
+
+static void put_u64(struct sg_json *j, const char *key, uint64_t value)
+{
+    sg_json_key(j, key);
+    sg_json_u64(j, value);
+}
+
+static void put_snapshot(struct sg_json *j, const struct sg_manager *m, const struct sg_snapshot *t)
+{
+    sg_json_open(j, '{');
+    put_str(j, "id", t->id.s);
+    put_str(j, "org", t->org->id.s);
+    put_str(j, "name", t->name);
+    put_str(j, "tag", t->tag);
+    put_str(j, "sandbox", t->sandbox);
+    put_str(j, "parent", t->parent);
+    put_str(j, "template", t->template);
+    put_u64(j, "bytes", t->bytes);
+    if (t->frozen_ns)
+        put_u64(j, "frozenUs", t->frozen_ns / 1000);
+    put_u64(j, "sandboxes", sg_snapshot_users(m, t));
+    sg_rest_put_time(j, "createdAt", t->created_ms);
+    sg_json_close(j, '}');
+}
+
+static void reply_snapshot(struct sg_call *c, int status, const struct sg_snapshot *t)
+{
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    sg_json_init(&j, &out);
+    put_snapshot(&j, c->manager, t);
+    sg_reply_json(c, status, &out);
+}
+
+static void snapped(void *arg, struct sg_snapshot *t, const struct sg_err *err)
+{
+    if (err)
+        sg_reply_error(arg, err);
+    else
+        reply_snapshot(arg, 201, t);
+}
+
+int sg_rest_snapshot_create(struct sg_call *c, struct sg_err *err)
+{
+    struct body {
+        const char *name, *tag;
+    } b = { 0 };
+    static const struct sg_jfield fields[] = {
+        { "name", SG_JT_STRING, offsetof(struct body, name), 0, 0, false },
+        { "tag", SG_JT_STRING, offsetof(struct body, tag), 0, 0, false },
+    };
+    const struct sg_jval *body;
+    struct sg_sandbox *s = sg_rest_sandbox(c, err);
+    if (!s || sg_call_json(c, &body, err) < 0 ||
+        sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0)
+        return -1;
+    return sg_manager_snapshot(s, &c->who, b.name, b.tag, snapped, c, err);
+}
+
+static bool matches(const struct sg_snapshot *t, const char *sandbox, const char *name)
+{
+    return (!sandbox || strcmp(t->sandbox, sandbox) == 0) && (!name || strcmp(t->name, name) == 0);
+}
+
+int sg_rest_snapshot_list(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const known[] = { "sandbox", "name", "limit", NULL };
+    const char *sandbox = sg_call_query(c, "sandbox"), *name = sg_call_query(c, "name");
+    uint64_t limit = LIMIT_MAX;
+    if (sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_u64(c, "limit", 1, LIMIT_MAX, &limit, err) < 0)
+        return -1;
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_rest_open_list(&j, &out, "snapshots");
+    for (const struct sg_snapshot *t = sg_snapshot_next(c->manager, &c->who, NULL); t && limit;
+         t = sg_snapshot_next(c->manager, &c->who, t)) {
+        if (!matches(t, sandbox, name))
+            continue;
+        put_snapshot(&j, c->manager, t);
+        limit--;
+    }
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+static struct sg_snapshot *find(struct sg_call *c, struct sg_err *err)
+{
+    return sg_snapshot_find(c->manager, &c->who, sg_call_param(c, "snapshot"), err);
+}
+
+int sg_rest_snapshot_get(struct sg_call *c, struct sg_err *err)
+{
+    const struct sg_snapshot *t = find(c, err);
+    if (!t)
+        return -1;
+    reply_snapshot(c, 200, t);
+    return 0;
+}
+
+int sg_rest_snapshot_delete(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const known[] = { "cascade", NULL };
+    bool cascades = false;
+    struct sg_snapshot *t = find(c, err);
+    if (!t || sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_bool(c, "cascade", &cascades, err) < 0)
+        return -1;
+    return sg_snapshot_remove(c->manager, &c->who, t, cascades, sg_rest_reply_done, c, err);
+}
+
+int sg_rest_sandbox_rollback(struct sg_call *c, struct sg_err *err)
+{
+    const char *ref = NULL;
+    const struct sg_jfield fields[] = { { "snapshot", SG_JT_STRING, 0, 0, 0, true } };
+    const struct sg_jval *body;
+    struct sg_sandbox *s = sg_rest_sandbox(c, err);
+    if (!s || sg_call_json(c, &body, err) < 0 || sg_json_read(body, fields, 1, &ref, err) < 0)
+        return -1;
+    struct sg_snapshot *t = sg_snapshot_find(c->manager, &c->who, ref, err);
+    return t ? sg_manager_rollback(s, &c->who, t, sg_rest_reply_sandbox, c, err) : -1;
+}
+
+/* ---- fork ---- */
+
+static void put_forked(struct sg_json *j, const struct sg_forked *f)
+{
+    sg_json_open(j, '{');
+    if (f->s) {
+        sg_json_key(j, "sandbox");
+        sg_rest_put_sandbox(j, f->s);
+    } else {
+        sg_json_key(j, "error");
+        sg_json_open(j, '{');
+        put_str(j, "kind", sg_kind_name(f->err.kind));
+        put_str(j, "message", f->err.msg);
+        sg_json_close(j, '}');
+    }
+    sg_json_close(j, '}');
+}
+
+static void forked(void *arg, const struct sg_forked *v, unsigned n, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    if (err) {
+        sg_reply_error(c, err);
+        return;
+    }
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_rest_open_list(&j, &out, "forks");
+    for (unsigned i = 0; i < n; i++)
+        put_forked(&j, &v[i]);
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 201, &out);
+}
+
+int sg_rest_sandbox_fork(struct sg_call *c, struct sg_err *err)
+{
+    struct body {
+        uint64_t count, timeout_ms;
+    } b = { FORKS_DEFAULT, UINT64_MAX };
+    static const struct sg_jfield fields[] = {
+        { "count", SG_JT_U64, offsetof(struct body, count), 1, SG_FORKS_MAX, false },
+        { "timeoutMs", SG_JT_U64, offsetof(struct body, timeout_ms), 0, UINT64_MAX / 1000000,
+          false },
+    };
+    const struct sg_jval *body;
+    struct sg_sandbox *s = sg_rest_sandbox(c, err);
+    if (!s || sg_call_json(c, &body, err) < 0 ||
+        sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0)
+        return -1;
+    const struct sg_fork f = { .count = (unsigned)b.count, .timeout_ms = b.timeout_ms };
+    return sg_manager_fork(s, &c->who, &f, forked, c, err);
+}
+
+/* ---- pause ---- */
+
+int sg_rest_sandbox_pause(struct sg_call *c, struct sg_err *err)
+{
+    bool keeps_memory = true;
+    const struct sg_jfield fields[] = { { "memory", SG_JT_BOOL, 0, 0, 0, false } };
+    const struct sg_jval *body;
+    struct sg_sandbox *s = sg_rest_sandbox(c, err);
+    if (!s || sg_call_json(c, &body, err) < 0 ||
+        sg_json_read(body, fields, 1, &keeps_memory, err) < 0)
+        return -1;
+    return keeps_memory ? sg_manager_pause(s, &c->who, sg_rest_reply_sandbox, c, err)
+                        : sg_manager_pause_disk(s, &c->who, sg_rest_reply_sandbox, c, err);
+}
+
+/* ---- lineage: each with the one that it came from ---- */
+
+static void put_node(struct sg_json *j, const char *kind, const char *id, const char *parent,
+                     const char *name, const char *state, int64_t created_ms)
+{
+    sg_json_open(j, '{');
+    put_str(j, "kind", kind);
+    put_str(j, "id", id);
+    put_str(j, "parent", parent);
+    put_str(j, "name", name);
+    put_str(j, "state", state);
+    sg_rest_put_time(j, "createdAt", created_ms);
+    sg_json_close(j, '}');
+}
+
+/* Of a sandbox the snapshot that it was made of, where that is still there; else the sandbox that
+ * it was forked from. */
+static const char *parent_of(struct sg_call *c, const struct sg_sandbox *s)
+{
+    if (s->snapshot && sg_snapshot_find(c->manager, &c->who, s->snapshot, NULL))
+        return s->snapshot;
+    return s->parent;
+}
+
+int sg_rest_tree(struct sg_call *c, struct sg_err *err)
+{
+    struct sg_list_query q = { .limit = LIMIT_MAX };
+    bool has_more;
+    struct sg_sandbox **v = sg_arena_alloc(&c->arena, LIMIT_MAX * sizeof(struct sg_sandbox *));
+    if (!v)
+        return sg_fail(err, SG_EXHAUSTED, "no room for the list");
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_rest_open_list(&j, &out, "nodes");
+    for (const struct sg_snapshot *t = sg_snapshot_next(c->manager, &c->who, NULL); t;
+         t = sg_snapshot_next(c->manager, &c->who, t)) {
+        sg_auto_free char *name = *t->name ? sg_printf("%s:%s", t->name, t->tag) : NULL;
+        put_node(&j, "snapshot", t->id.s, t->sandbox, name, "ready", t->created_ms);
+    }
+    do {
+        const size_t n = sg_manager_list(c->manager, &c->who, &q, v, &has_more);
+        for (size_t i = 0; i < n; i++)
+            put_node(&j, "sandbox", v[i]->id.s, parent_of(c, v[i]), v[i]->template,
+                     sg_state_name(v[i]->state), v[i]->created_ms);
+        q.after = n ? v[n - 1]->id.s : NULL;
+    } while (has_more && q.after);
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+/* ---- the pool ---- */
+
+static void storage_known(void *arg, const struct sg_storage *st, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    if (err) {
+        sg_reply_error(c, err);
+        return;
+    }
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    put_str(&j, "source", st->source);
+    put_str(&j, "why", st->why);
+    put_u64(&j, "totalBytes", st->total_bytes);
+    put_u64(&j, "freeBytes", st->free_bytes);
+    sg_json_key(&j, "full");
+    sg_json_bool(&j, st->is_full);
+    sg_json_key(&j, "limitsHold");
+    sg_json_bool(&j, st->is_counting);
+    put_u64(&j, "snapshots", st->snapshots);
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+}
+
+int sg_rest_storage(struct sg_call *c, struct sg_err *err)
+{
+    return sg_manager_storage(c->manager, storage_known, c, err);
+}

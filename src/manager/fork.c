@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fork and rollback, both by way of a snapshot.
+ *
+ * A fork takes a hidden one, makes the new sandboxes of it, and removes it: each has its own copy.
+ * A rollback ends the cell and makes another of the snapshot, under the same id; the row says so
+ * before, so that a restart in between goes on with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "manager/life.h"
+#include "manager/snapshot.h"
+
+#include "base/banned.h"
+
+struct forking {
+    struct sg_manager *m;
+    struct sg_who who;
+    unsigned count, left;
+    char *template, *parent; /* owned */
+    struct sg_pairs metadata, env;
+    struct sg_create create;
+    char **doors; /* owned; NULL: none */
+    char snapshot[SG_ID_LEN + 1];
+    struct sg_forked *v;
+    struct one {
+        struct forking *f;
+        unsigned i;
+        char id[SG_ID_LEN + 1]; /* "": it was not made */
+    } * ones;
+    sg_fork_cb *cb;
+    void *arg;
+};
+
+static void free_forking(struct forking *f)
+{
+    for (unsigned i = 0; f->doors && i < f->count; i++)
+        free(f->doors[i]);
+    free(f->doors);
+    free(f->template);
+    free(f->parent);
+    sg_pairs_done(&f->metadata);
+    sg_pairs_done(&f->env);
+    free(f->v);
+    free(f->ones);
+    free(f);
+}
+
+/* One that ended meanwhile is found no more. */
+static void tell(struct forking *f)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        f->v[i].s = sg_map_find(&f->m->sandboxes, f->ones[i].id);
+        if (!f->v[i].s && f->v[i].err.kind == SG_OK)
+            (void)sg_fail(&f->v[i].err, SG_NOT_FOUND, "the sandbox has ended already");
+    }
+    struct sg_snapshot *t = sg_map_find(&f->m->snapshots, f->snapshot);
+    if (t && !f->m->is_ending)
+        sg_snapshot_remove_hidden(f->m, t);
+    f->cb(f->arg, f->v, f->count, NULL);
+    free_forking(f);
+}
+
+static void one_made(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    struct one *one = arg;
+    struct forking *f = one->f;
+    if (s)
+        memcpy(one->id, s->id.s, sizeof one->id);
+    if (err)
+        f->v[one->i].err = *err;
+    if (--f->left == 0)
+        tell(f);
+}
+
+static void snapped(void *arg, struct sg_snapshot *t, const struct sg_err *err)
+{
+    struct forking *f = arg;
+    if (err) {
+        f->cb(f->arg, NULL, 0, err);
+        free_forking(f);
+        return;
+    }
+    memcpy(f->snapshot, t->id.s, sizeof f->snapshot);
+    f->create.snapshot = f->snapshot;
+    f->left = f->count + 1;
+    for (unsigned i = 0; i < f->count; i++) {
+        struct sg_err own = { 0 };
+        f->ones[i] = (struct one) { .f = f, .i = i };
+        f->create.door = f->doors ? f->doors[i] : NULL;
+        if (sg_manager_create(f->m, &f->who, &f->create, one_made, &f->ones[i], &own) < 0)
+            one_made(&f->ones[i], NULL, &own);
+    }
+    if (--f->left == 0)
+        tell(f);
+}
+
+static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_who *who,
+                                   const struct sg_fork *f)
+{
+    struct forking *w = sg_new(struct forking);
+    w->m = s->manager;
+    w->who = *who;
+    w->who.org = s->org;
+    w->count = f->count;
+    w->template = sg_strdup(s->template);
+    w->parent = sg_strdup(s->id.s);
+    sg_pairs_copy(&w->metadata, s->metadata.v, s->metadata.n);
+    sg_pairs_copy(&w->env, s->env.v, s->env.n);
+    w->create = (struct sg_create) {
+        .template = w->template,
+        .limits = s->limits,
+        .timeout_ms = f->timeout_ms == UINT64_MAX ? s->timeout_ms : f->timeout_ms,
+        .idle_ms = s->idle_ms,
+        .on_expiry = s->on_expiry,
+        .drops_memory = s->drops_memory,
+        .metadata = w->metadata.v,
+        .metadata_n = w->metadata.n,
+        .env = w->env.v,
+        .env_n = w->env.n,
+        .parent = w->parent,
+    };
+    w->v = sg_alloc(f->count * sizeof *w->v);
+    w->ones = sg_alloc(f->count * sizeof *w->ones);
+    if (f->doors) {
+        w->doors = sg_alloc(f->count * sizeof *w->doors);
+        for (unsigned i = 0; i < f->count; i++)
+            w->doors[i] = sg_strdup(f->doors[i]);
+    }
+    return w;
+}
+
+int sg_manager_fork(struct sg_sandbox *s, const struct sg_who *who, const struct sg_fork *f,
+                    sg_fork_cb *cb, void *arg, struct sg_err *err)
+{
+    if (f->count < 1 || f->count > SG_FORKS_MAX)
+        return sg_fail(err, SG_INVALID, "count must be 1 to %d", SG_FORKS_MAX);
+    if (sg_snapshot_demand(s, who, "sandbox.fork", err) < 0)
+        return -1;
+    if (s->state != SBX_RUNNING)
+        return sg_fail(err, SG_CONFLICT, "cannot fork a sandbox that is %s",
+                       sg_state_name(s->state));
+    struct forking *w = new_forking(s, who, f);
+    w->cb = cb;
+    w->arg = arg;
+    if (sg_snapshot_hidden(s, snapped, w, err) < 0) {
+        free_forking(w);
+        return -1;
+    }
+    char count[16];
+    (void)snprintf(count, sizeof count, "%u", f->count);
+    sg_manager_audit_value(s->manager, who, "sandbox.fork", s, "count", count);
+    return 0;
+}
+
+/* ---- rollback ---- */
+
+static void row_written(struct sg_sandbox *s)
+{
+    struct sg_err err;
+    if (sg_life_failed(s, &err)) { /* nothing was touched yet */
+        char *was = sg_take_ptr(&s->life->snapshot_before);
+        free(s->snapshot);
+        s->snapshot = was;
+        sg_life_must(s, EV_READY);
+        sg_life_end(s, &err);
+        return;
+    }
+    free(sg_take_ptr(&s->life->snapshot_before));
+    sg_life_event(s, "sandbox.rolledback", "snapshot", s->snapshot);
+    sg_cell_end(s, sg_create_attempt);
+}
+
+int sg_manager_rollback(struct sg_sandbox *s, const struct sg_who *who, struct sg_snapshot *t,
+                        sg_sandbox_cb *cb, void *arg, struct sg_err *err)
+{
+    if (sg_snapshot_demand(s, who, "sandbox.rollback", err) < 0)
+        return -1;
+    if (s->state != SBX_RUNNING)
+        return sg_fail(err, SG_CONFLICT, "cannot roll back a sandbox that is %s",
+                       sg_state_name(s->state));
+    if (strcmp(t->template, s->template) != 0 || t->org != s->org)
+        return sg_fail(err, SG_CONFLICT, "snapshot %s is of template %s, the sandbox of %s",
+                       t->id.s, t->template, s->template);
+    sg_manager_audit_value(s->manager, who, "sandbox.rollback", s, "snapshot", t->id.s);
+    sg_life_begin(s, OP_CREATE);
+    sg_life_wait(&s->life->waiting, cb, arg);
+    s->life->snapshot_before = s->snapshot;
+    s->snapshot = sg_strdup(t->id.s);
+    sg_life_must(s, EV_FAIL);
+    sg_life_must(s, EV_RETRY);
+    sg_life_expect(s, 1, row_written);
+    sg_life_put_row(s, SBX_CREATING, SG_STORE_NORMAL);
+    return 0;
+}

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The storage pool: limits, snapshots, forks, rollback, pauses that keep the files, and who may."""
+import os
+import subprocess
+
+import leaks
+import pytest
+from service import Box, Service, wait_for
+
+MIB = 1 << 20
+SHAPES = """
+mkdir -p d/e; printf hello > d/f; ln d/f d/hard; ln -s ../d/f d/soft; chmod 4751 d/e; chmod 0640 d/f
+truncate -s 64M sparse; printf x | dd of=sparse bs=1 seek=1M conv=notrunc 2>/dev/null; mkfifo pipe
+rm -rf /opt 2>/dev/null; mkdir -p /tmp/t; printf tmp > /tmp/t/x
+"""
+LOOK = """
+stat -c '%n %a %u %g %h %s' d d/e d/f d/hard sparse pipe; readlink d/soft; cat d/f /tmp/t/x; echo
+test $(stat -c %b sparse) -lt 100 && echo sparse; test d/f -ef d/hard && echo hard; sha256sum sparse
+"""
+
+
+def snapshot(box, **spec):
+    return box.client.post(f"{box.path}/snapshots", spec, expect=201)
+
+
+def remove(client, made, **query):
+    return client.call("DELETE", f"/v1/snapshots/{made['id']}", query=query)
+
+
+def out(box, script, **spec):
+    done = box.sh(script, **spec)
+    assert done["exitCode"] == 0, done
+    return done["stdout"]
+
+
+@pytest.fixture
+def clean(tenant):
+    """No snapshot stays."""
+    yield tenant
+    for made in tenant.get("/v1/snapshots", expect=200)["snapshots"]:
+        remove(tenant, made, cascade=1)
+    assert tenant.get("/v1/snapshots", expect=200)["snapshots"] == []
+
+
+def test_files_are_in_the_pool_and_the_api_says_so(service, tenant):
+    box = Box(tenant, {"limits": {"memoryBytes": 64 * MIB, "diskBytes": 200 * MIB}})
+    assert box.made["storage"] == "pool"
+    assert out(box, "head -c 150M /dev/zero > big; wc -c < big").strip() == str(150 * MIB)
+    pool = service.operator.get("/v1/storage", expect=200)
+    assert pool["source"] == "image" and pool["limitsHold"] and not pool["full"]
+    assert 0 < pool["freeBytes"] <= pool["totalBytes"]
+
+
+@pytest.mark.parametrize("where", ["/workspace", "/tmp", "/var/tmp", "/home/user"])
+def test_the_disk_limit_holds_wherever_is_written(tenant, where):
+    box = Box(tenant, {"limits": {"diskBytes": 32 * MIB}})
+    done = box.sh(f"mkdir -p {where}; head -c 100M /dev/zero > {where}/big; stat -c %s {where}/big",
+                  user="root")
+    assert int(done["stdout"]) <= 32 * MIB and "quota" in done["stderr"].lower(), done
+    assert box.sh(f"rm {where}/big && echo x > {where}/small", user="root")["exitCode"] == 0
+
+
+def test_many_tiny_files_end_where_a_full_disk_would(tenant):
+    box = Box(tenant, {"limits": {"diskBytes": 8 * MIB}})
+    done = box.sh("i=0; while [ $i -lt 60000 ] && echo $i > f$i; do i=$((i+1)); done 2>/dev/null; echo $i")
+    assert int(done["stdout"]) < 60000
+    stats = tenant.get(f"{box.path}/stats", expect=200)
+    assert stats["diskUsedBytes"] <= 9 * MIB and stats["diskBytes"] == 8 * MIB
+
+
+def test_sparse_and_shared_extents_are_counted_by_what_they_take(tenant):
+    box = Box(tenant, {"limits": {"diskBytes": 32 * MIB}})
+    assert box.sh("truncate -s 10G hole && stat -c %s hole")["exitCode"] == 0
+    assert box.sh("head -c 20M /dev/urandom > a && cp --reflink=always a b && cp --reflink=always a c"
+                  " && head -c 20M /dev/urandom > d")["exitCode"] != 0
+
+
+def test_nobody_inside_makes_a_subvolume(tenant):
+    box = Box(tenant, {})
+    program = """
+import fcntl, os, struct
+for path in ("/tmp", "/workspace", "/"):
+    for number in (0x5000940e, 0x50009418, 0x50009401):
+        fd = os.open(path, 0)
+        try:
+            fcntl.ioctl(fd, number, bytearray(struct.pack("q", 0) + b"sub".ljust(4088, b"\\0")), True)
+            print("made", path)
+        except OSError as e:
+            print(e.errno)
+"""
+    box.write("/tmp/p.py", program.encode())
+    assert set(out(box, "python3 /tmp/p.py", user="root").split()) == {"1"}
+
+
+def test_a_snapshot_is_exact_and_a_sandbox_of_it_is_a_copy(clean):
+    box = Box(clean, {"metadata": {"a": "b"}})
+    out(box, SHAPES)
+    before = out(box, LOOK)
+    made = snapshot(box, name="shapes")
+    assert made["name"] == "shapes" and made["tag"] == "default" and made["sandbox"] == box.id
+    assert made["template"] == "host" and made["bytes"] > 0 and box.state() == "running"
+    out(box, "echo changed > d/f; rm sparse")
+    for ref in ("shapes", "shapes:default", made["id"], f"any/{'shapes'}"):
+        copy = Box(clean, {"template": ref})
+        assert copy.made["snapshot"] == made["id"] and copy.made["template"] == "host"
+        assert out(copy, LOOK) == before
+        out(copy, "echo own > d/f")
+        copy.destroy()
+    assert out(Box(clean, {"template": "shapes"}), LOOK) == before
+    clean.post("/v1/sandboxes", {"template": "shapes:other"}, expect=400)
+
+
+def test_a_name_leads_to_the_newest_and_the_older_one_stays_by_its_id(clean):
+    box = Box(clean, {})
+    out(box, "echo 1 > n")
+    first = snapshot(box, name="n", tag="v")
+    out(box, "echo 2 > n")
+    second = snapshot(box, name="n", tag="v")
+    assert out(Box(clean, {"template": "n:v"}), "cat n").strip() == "2"
+    assert out(Box(clean, {"template": first["id"]}), "cat n").strip() == "1"
+    assert clean.get("/v1/snapshots/n:v", expect=200)["id"] == second["id"]
+    listed = clean.get("/v1/snapshots", query={"sandbox": box.id}, expect=200)["snapshots"]
+    assert [s["id"] for s in listed] == [second["id"], first["id"]]
+
+
+def test_a_snapshot_in_use_is_not_removed_unless_asked_to_go_with_its_sandboxes(clean):
+    box = Box(clean, {})
+    made = snapshot(box)
+    user = Box(clean, {"template": made["id"]})
+    reply = remove(clean, made)
+    assert reply.status == 409 and "1 sandboxes" in reply.error["message"]
+    assert remove(clean, made, cascade=1).status == 204
+    assert user.state() is None and box.state() == "running"
+    assert remove(clean, made).status == 404
+
+
+def test_another_organisation_knows_nothing_of_it(service, clean):
+    box = Box(clean, {})
+    made = snapshot(box, name="secret")
+    org, other = service.tenant("other")
+    for reply in (other.get(f"/v1/snapshots/{made['id']}"), remove(other, made),
+                  other.post("/v1/sandboxes", {"template": made["id"]}),
+                  other.get("/v1/snapshots/secret")):
+        assert reply.status == 404, reply
+    assert other.get("/v1/snapshots", expect=200)["snapshots"] == []
+    assert other.get("/v1/tree", expect=200)["nodes"] == []
+    other.close()
+    service.operator.delete(f"/v1/orgs/{org}", expect=204)
+    assert service.operator.delete(f"/v1/orgs/{clean.org}").status == 409
+
+
+def test_a_fork_has_the_files_and_is_somebody_else(clean):
+    box = Box(clean, {"metadata": {"job": "7"}, "env": {"E": "v"}})
+    out(box, "echo state > f")
+    forks = clean.post(f"{box.path}/fork", {"count": 3}, expect=201)["forks"]
+    ids = {fork["sandbox"]["id"] for fork in forks}
+    assert len(ids) == 3 and box.id not in ids
+    identity = "cat f; echo $E; cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id"
+    seen = set()
+    for fork in forks:
+        assert fork["sandbox"]["parent"] == box.id and fork["sandbox"]["metadata"] == {"job": "7"}
+        copy = Box.__new__(Box)
+        copy.client, copy.id, copy.path = clean, fork["sandbox"]["id"], f"/v1/sandboxes/{fork['sandbox']['id']}"
+        state, env, boot, machine = out(copy, identity).split()
+        assert (state, env) == ("state", "v") and len(machine) == 32
+        seen |= {boot, machine}
+    assert len(seen) == 6
+    assert clean.get("/v1/snapshots", expect=200)["snapshots"] == []
+    tree = {node["id"]: node for node in clean.get("/v1/tree", expect=200)["nodes"]}
+    assert all(tree[one]["parent"] == box.id for one in ids)
+
+
+@pytest.mark.parametrize("count", [0, 101, -1, "x"])
+def test_a_fork_counts_from_one_to_a_hundred(clean, count):
+    assert clean.post(f"{Box(clean, {}).path}/fork", {"count": count}).status == 400
+
+
+def test_rollback_goes_back_in_place(clean):
+    box = Box(clean, {})
+    out(box, "echo good > f")
+    made = snapshot(box, name="good")
+    sleeper = box.spawn("sleep 1000")["id"]
+    out(box, "echo bad > f; touch more")
+    back = clean.post(f"{box.path}/rollback", {"snapshot": "good"}, expect=200)
+    assert back["id"] == box.id and back["state"] == "running" and back["snapshot"] == made["id"]
+    assert out(box, "cat f; ls") == "good\nf\n"
+    assert box.execution(sleeper)["ending"] == "lost"
+    out(box, "echo bad > f")
+    clean.post(f"{box.path}/rollback", {"snapshot": made["id"]}, expect=200)
+    assert out(box, "cat f") == "good\n"
+    assert clean.post(f"{box.path}/rollback", {"snapshot": "none"}).status == 404
+
+
+def test_a_pause_without_memory_ends_the_processes_and_keeps_the_files(clean):
+    box = Box(clean, {})
+    out(box, SHAPES)
+    before, boot = out(box, LOOK), out(box, "cat /proc/sys/kernel/random/boot_id")
+    box.spawn("sleep 1000")
+    paused = clean.post(f"{box.path}/pause", {"memory": False}, expect=200)
+    assert paused["state"] == "paused" and paused["paused"] == "disk"
+    assert clean.post(f"{box.path}/exec", {"argv": ["true"]}).status == 409
+    assert clean.post(f"{box.path}/resume", expect=200)["state"] == "running"
+    assert out(box, LOOK) == before and "sleep" not in out(box, "ps ax")
+    assert out(box, "cat /proc/sys/kernel/random/boot_id") != boot
+    assert clean.post(f"{box.path}/pause", {}, expect=200)["paused"] == "memory"
+    assert clean.post(f"{box.path}/pause", {"memory": False}).status == 409
+    clean.post(f"{box.path}/resume", expect=200)
+    assert clean.get("/v1/snapshots", expect=200)["snapshots"] == []
+
+
+def test_what_is_paused_on_disk_can_be_destroyed(service, clean):
+    box = Box(clean, {})
+    clean.post(f"{box.path}/pause", {"memory": False}, expect=200)
+    assert box.destroy().status == 204
+    assert box.state() is None
+
+
+# ---- deaths ----
+
+def loops():
+    return sorted(leaks.loop_devices())
+
+
+def test_snapshots_and_pauses_survive_every_kill_and_the_end_of_the_machine(root):
+    before = loops()
+    with Service(pool=1) as service:
+        operator = service.operator
+        box, paused, running = (Box(operator, {"timeoutMs": 0}) for _ in range(3))
+        out(box, "echo kept > f")
+        made = snapshot(box, name="kept")
+        out(paused, "echo slept > f")
+        operator.post(f"{paused.path}/pause", {"memory": False}, expect=200)
+        out(running, "echo on > f")
+        for kill in (service.kill9_daemon, service.kill9_launcher):
+            kill()
+            service.wait_ready()
+            assert out(running, "cat f") == "on\n" and paused.get()["paused"] == "disk"
+            assert out(Box(operator, {"template": "kept"}), "cat f") == "kept\n"
+        # As a restart of the machine: no process, no record of one, no mount is left.
+        service.end(9)
+        service.discard()
+        wait_for(lambda: loops() == before, what="the end of the loop device")
+        subprocess.run(["rm", "-rf", service.run], check=True)
+        service.run.mkdir(mode=0o700)
+        service.start()
+        operator.post(f"{paused.path}/resume", expect=200)
+        assert out(paused, "cat f") == "slept\n"
+        assert out(Box(operator, {"template": made["id"]}), "cat f") == "kept\n"
+        assert running.state() == "failed"
+    assert loops() == before
+
+
+def test_a_full_pool_refuses_new_work_and_lets_what_runs_go_on(root):
+    with Service(pool=0, settings={"storage_size": "256m"}) as service:
+        box = Box(service.operator, {"limits": {"diskBytes": 1 << 30}})
+        box.sh("head -c 1G /dev/urandom > big; sync")
+        wait_for(lambda: service.operator.get("/v1/storage", expect=200)["full"], what="a full pool")
+        reply = service.operator.post("/v1/sandboxes", {})
+        assert reply.status == 429 and "storage pool" in reply.error["message"], reply
+        assert service.operator.post(f"{box.path}/snapshots", {}).status == 429
+        assert box.sh("rm big; sync; echo on")["stdout"] == "on\n"
+        wait_for(lambda: not service.operator.get("/v1/storage", expect=200)["full"], 60, "room")
+        Box(service.operator, {})
+
+
+def test_without_a_pool_snapshots_are_refused_by_name(root):
+    with Service(pool=0, settings={"storage": "tmpfs"}) as service:
+        box = Box(service.operator, {})
+        assert box.made["storage"] == "tmpfs"
+        for path, body in (("snapshots", {}), ("fork", {}), ("pause", {"memory": False})):
+            reply = service.operator.post(f"{box.path}/{path}", body)
+            assert reply.status == 501 and "memory" in reply.error["message"], reply
+
+
+def test_a_directory_on_btrfs_is_used_as_it_is_and_another_is_refused(root, tmp_path):
+    image, place = tmp_path / "image", tmp_path / "place"
+    place.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(512 * MIB)
+    subprocess.run(["mkfs.btrfs", "-q", str(image)], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    try:
+        with Service(pool=1, settings={"storage": str(place)}) as service:
+            box = Box(service.operator, {})
+            out(box, "echo x > f")
+            snapshot(box, name="here")
+            assert service.operator.get("/v1/storage", expect=200)["source"] == "directory"
+            assert os.listdir(place) == ["sandglass"] and (place / "sandglass").stat().st_mode & 0o77 == 0
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    service = Service(settings={"storage": str(tmp_path)})
+    service.start(wait=False)
+    assert service.process.wait(20) != 0 and "btrfs" in service.log()
+    service.discard()
+    service.remove()
+
+
+def test_a_pool_grows_when_the_settings_say_so(root):
+    with Service(pool=0, settings={"storage_size": "300m"}) as service:
+        small = service.operator.get("/v1/storage", expect=200)["totalBytes"]
+        service.stop()
+        service.settings["storage_size"] = "600m"
+        service.write_config()
+        service.start()
+        assert service.operator.get("/v1/storage", expect=200)["totalBytes"] == small + 300 * MIB
