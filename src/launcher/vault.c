@@ -80,6 +80,8 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
     measure(v);
     if (!v->is_counting) /* asked once more: the first may have come while one was under way */
         (void)sg_btrfs_recount(v->root_fd, NULL);
+    if (v->is_full && !sg_hands_busy(v->hands)) /* what was removed is free after a commit */
+        (void)sg_vault_sync(v, NULL, NULL);
     sg_timer_set(v->loop, t, now_ns + LOOK_NS);
 }
 

@@ -130,12 +130,41 @@ def pinned_namespaces():
             yield f"descriptor {fd} on {target}"
 
 
+POOL = "/state/pool/image"  # below the folder of a service
+
+
+def family():
+    """All who descend from us."""
+    table = process_table()
+    found = {os.getpid()}
+    while more := {pid for pid, row in table.items() if row[0] in found} - found:
+        found |= more
+    return found
+
+
+def is_others_pool(image):
+    """The storage pool of a living service that somebody else runs beside us?"""
+    if not image.endswith(POOL):
+        return False
+    config, own = f"SANDGLASS_CONFIG={image.removesuffix(POOL)}/".encode(), family()
+    for pid, row in process_table().items():
+        if row[2] == "sandglass-launc" and pid not in own:
+            try:
+                if config in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
 def loop_devices():
     for path in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
-            yield f"loop device {path.parent.parent.name} on {path.read_text().strip()}"
+            image = path.read_text().strip()
         except OSError:
             continue
+        if not is_others_pool(image):
+            yield f"loop device {path.parent.parent.name} on {image}"
 
 
 def half_made_files(state_dirs):
