@@ -34,6 +34,8 @@ def archive(more=None):
 def install(client, sandbox, more=None):
     path = f"/v1/sandboxes/{sandbox}"
     client.post(f"{path}/exec", {"argv": ["mkdir", "-p", "/opt/sandglass/kernels"], "user": "root"}, expect=200)
+    # Debian's matplotlib looks for its settings here; the sandbox has a directory /etc of its own.
+    client.put(f"{path}/files", b"", query={"path": "/etc/matplotlibrc", "user": "root"}, expect=200)
     client.put(f"{path}/files/tar", archive(more), query={"path": "/opt/sandglass", "user": "root"}, expect=204)
 
 
