@@ -65,6 +65,8 @@ int sg_cmd_kill(struct sg_cli *cli);
 int sg_cmd_rm(struct sg_cli *cli);
 int sg_cmd_stats(struct sg_cli *cli);
 int sg_cmd_events(struct sg_cli *cli);
+int sg_cmd_code(struct sg_cli *cli);
+int sg_cmd_repl(struct sg_cli *cli);
 int sg_cmd_route(struct sg_cli *cli);
 int sg_cmd_keys_list(struct sg_cli *cli);
 int sg_cmd_keys_create(struct sg_cli *cli);

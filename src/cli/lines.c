@@ -11,7 +11,13 @@ enum { PIECE_BYTES = 32 << 10 };
 void sg_lines_init(struct sg_lines *l, struct sg_http *http)
 {
     *l = (struct sg_lines) { .http = http };
-    sg_buf_init(&l->text, SG_LINES_MAX + PIECE_BYTES);
+    sg_lines_allow(l, SG_LINES_MAX);
+}
+
+void sg_lines_allow(struct sg_lines *l, size_t max)
+{
+    l->max = max;
+    sg_buf_init(&l->text, max + PIECE_BYTES);
 }
 
 void sg_lines_done(struct sg_lines *l)
@@ -38,9 +44,8 @@ int sg_lines_next(struct sg_lines *l, struct sg_str *ret, struct sg_err *err)
             l->text.n -= l->at;
             l->at = 0;
         }
-        if (l->text.n > SG_LINES_MAX)
-            return sg_fail(err, SG_EXHAUSTED, "a line of the answer is over %d bytes",
-                           SG_LINES_MAX);
+        if (l->text.n > l->max)
+            return sg_fail(err, SG_EXHAUSTED, "a line of the answer is over %zu bytes", l->max);
         uint8_t *room = sg_buf_grow(&l->text, PIECE_BYTES);
         if (!room)
             return sg_fail(err, SG_EXHAUSTED, "no memory for the answer");

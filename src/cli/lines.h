@@ -9,10 +9,12 @@ enum { SG_LINES_MAX = 1 << 20 }; /* of one line */
 struct sg_lines {
     struct sg_http *http; /* borrows */
     struct sg_buf text;   /* received; from `at` on not yet taken */
-    size_t at;
+    size_t at, max;
 };
 
 void sg_lines_init(struct sg_lines *l, struct sg_http *http);
+/* Longer lines than SG_LINES_MAX; before the first one. */
+void sg_lines_allow(struct sg_lines *l, size_t max);
 void sg_lines_done(struct sg_lines *l);
 
 /* 1 and the line without its end (which lasts until the next call), 0 at the end of the body, -1.

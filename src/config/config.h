@@ -70,10 +70,11 @@ struct sg_config {
     struct sg_strlist wants;
     uint64_t parallel, seconds_ms;
     bool explain;
-    char *name;              /* template import, keys create */
-    bool force, names, sudo; /* template build, import; list; import */
-    char *dir;               /* tls init; "": STATE/tls */
-    char *config_file;       /* --config; "" when not given */
+    char *lang, *sandbox, *save; /* code, repl; "": by the file's name, a fresh one, here */
+    char *name;                  /* template import, keys create */
+    bool force, names, sudo;     /* template build, import; list; import */
+    char *dir;                   /* tls init; "": STATE/tls */
+    char *config_file;           /* --config; "" when not given */
 };
 
 enum sg_origin_kind {

@@ -60,6 +60,9 @@ enum sg_option_type {
 #define SG_FOR_SECRETS_SET     (UINT64_C(1) << 37)
 #define SG_FOR_SECRETS_RM      (UINT64_C(1) << 38)
 /* The router's and what hangs on it: from the other end. */
+#define SG_FOR_CODE     (UINT64_C(1) << 50)
+#define SG_FOR_REPL     (UINT64_C(1) << 51)
+#define SG_FOR_CELLS    (SG_FOR_CODE | SG_FOR_REPL)
 #define SG_FOR_ROUTE    (UINT64_C(1) << 63)
 #define SG_FOR_TASK_RUN (UINT64_C(1) << 62)
 #define SG_FOR_APPROVE  (UINT64_C(1) << 61)
@@ -78,9 +81,9 @@ enum sg_option_type {
 #define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
 /* Those that ask the service. */
 #define SG_FOR_CLIENT                                                                              \
-    (SG_FOR_ROUTER | SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_CP | SG_FOR_LOGS |           \
-     SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS |          \
-     SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_SECRETS | SG_FOR_AUDIT)
+    (SG_FOR_CELLS | SG_FOR_ROUTER | SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_CP |          \
+     SG_FOR_LOGS | SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM |           \
+     SG_FOR_STATS | SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_SECRETS | SG_FOR_AUDIT)
 
 struct sg_word {
     const char *text; /* NULL ends the list */

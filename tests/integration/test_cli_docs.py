@@ -24,6 +24,7 @@ PAGES = {
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
                            "events"],
     "sandglass-route.1": ["route"],
+    "sandglass-code.1": ["code", "repl"],
     "sandglass-keys.1": [name for name in COMMANDS if name.startswith(("keys ", "orgs ", "secrets ", "audit "))],
 }
 

@@ -2,8 +2,13 @@
 """Code in contexts, through the native door and as bytes of the E2B one: state, order, ends of all kinds, restarts."""
 import concurrent.futures
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import select
+import subprocess
+import termios
 import threading
 import time
 
@@ -492,3 +497,91 @@ def test_kernels_are_no_commands_of_the_client(port):
 def test_silence_is_broken_by_keepalives(port):
     events = port.execute("sleep 5.5; echo done", language="bash")
     assert "keepalive" in kinds(events) and events[-2]["text"] == "done\n"
+
+
+# ---- the command line ----
+
+def cli(service, *args, **kw):
+    env = {"SANDGLASS_CONFIG": str(service.config), "HOME": str(service.folder), "PATH": os.environ["PATH"], **kw.pop("env", {})}
+    return subprocess.run([service.binary, *args], env=env, capture_output=True, timeout=60, **kw)
+
+
+def test_code_from_the_command_line(service, kbox, tmp_path):
+    (tmp_path / "job.sh").write_text("echo out; echo err >&2; kept=1")
+    done = cli(service, "code", "--sandbox", kbox.id, str(tmp_path / "job.sh"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"out\n", b"err\n"), done
+    done = cli(service, "code", "--sandbox", kbox.id, "-l", "bash", "-e", "WHO=me", "-", input=b"echo $kept $WHO; false")
+    assert (done.returncode, done.stdout) == (1, b"1 me\n") and b"exit status 1" in done.stderr, done
+    done = cli(service, "code", "--json", "--sandbox", kbox.id, "-l", "js", "-", input=b"({a: 1})")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert kinds(events) == ["number_of_executions", "result", "end_of_execution"] and events[1]["json"] == {"a": 1}
+    late = cli(service, "code", "--sandbox", kbox.id, "-l", "bash", "--timeout", "300ms", "-", input=b"sleep 60")
+    assert late.returncode == 1 and b"ExecutionTimeout" in late.stderr
+    assert cli(service, "code", "--sandbox", kbox.id, str(tmp_path / "none.py")).returncode == 1
+    missing = cli(service, "code", "--sandbox", "s" * 20, "-", input=b"1")
+    assert missing.returncode == 1 and b"no sandbox" in missing.stderr
+
+
+def test_pictures_are_saved_and_never_over_others(service, kbox, tmp_path):
+    code = b"display(Buffer.from('89504e470d0a1a0a', 'hex')); display(display.svg('<svg/>'))"
+    for expected in ({"cell-1.png", "cell-2.svg"}, {"cell-1.png", "cell-2.svg", "cell-2.png", "cell-3.svg"}):
+        done = cli(service, "code", "--sandbox", kbox.id, "-l", "js", "--save", str(tmp_path), "-", input=code)
+        assert done.returncode == 0 and b"saved" in done.stderr, done
+        assert {path.name for path in tmp_path.iterdir()} == expected
+    assert (tmp_path / "cell-1.png").read_bytes() == bytes.fromhex("89504e470d0a1a0a")
+    assert (tmp_path / "cell-3.svg").read_text() == "<svg/>"
+
+
+def test_a_fresh_sandbox_ends_with_the_code(service, tmp_path):
+    """Made of a template without kernels: the language is missing, and the sandbox gone."""
+    before = len(service.operator.get("/v1/sandboxes", expect=200)["sandboxes"])
+    done = cli(service, "code", "--template", "host", "-", input=b"1")
+    assert done.returncode == 1 and b"not available" in done.stderr, done
+    missing = cli(service, "code", "--template", "no-such-template", "-", input=b"1")
+    assert missing.returncode == 1 and b"template" in missing.stderr
+    assert len(service.operator.get("/v1/sandboxes", expect=200)["sandboxes"]) == before
+
+
+def test_cells_that_are_piped_in_share_their_state(service, kbox):
+    done = cli(service, "repl", "--sandbox", kbox.id, "-l", "js", input=b"let n = 20\nfunction twice(x) {\n  return 2 * x\n}\n\ntwice(n) + 2\n")
+    assert (done.returncode, done.stdout) == (0, b"42\n"), done
+    failed = cli(service, "repl", "--sandbox", kbox.id, "-l", "js", input=b"nope\n5\n")
+    assert failed.returncode == 1 and b"ReferenceError" in failed.stderr and failed.stdout == b""
+    assert kbox.client.get(f"{kbox.path}/contexts", expect=200)["contexts"] == []
+
+
+def test_the_terminal_has_history_and_interrupts(service, kbox):
+    main, side = pty.openpty()
+    env = {"SANDGLASS_CONFIG": str(service.config), "HOME": str(service.folder), "PATH": os.environ["PATH"], "TERM": "xterm", "KITTY_WINDOW_ID": "1"}
+    process = subprocess.Popen([service.binary, "repl", "--sandbox", kbox.id, "-l", "js"], stdin=side, stdout=side, stderr=side,
+                               env=env, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(side)
+    said = b""
+
+    def expect(words, seconds=20):
+        nonlocal said
+        deadline = time.monotonic() + seconds
+        while words not in said:
+            assert select.select([main], [], [], max(0, deadline - time.monotonic()))[0], (words, said)
+            said += os.read(main, 65536)
+        said = said[said.index(words) + len(words):]
+    expect(b">>> ")
+    os.write(main, b"40 + 2\r")
+    expect(b"\r\n42\r\n")
+    expect(b">>> ")
+    os.write(main, b"\x1b[A\x7f\x7f*3\x01\x1b[C0\x05\r")  # 40 +*3: the last one again, edited at both ends
+    expect(b"SyntaxError")
+    expect(b">>> ")
+    os.write(main, b"\x1b[A\x15'kitty'; display(Buffer.from('89504e47', 'hex'))\r")
+    expect(b"\x1b_Ga=T,f=100,m=0;iVBORw==\x1b\\")
+    expect(b">>> ")
+    os.write(main, b"while (true) {}\r")
+    time.sleep(0.5)
+    os.write(main, b"\x03")
+    expect(b"KeyboardInterrupt")
+    expect(b">>> ")
+    os.write(main, b"junk\x03")
+    expect(b">>> ")
+    os.write(main, b"\x04")
+    assert process.wait(20) == 0
+    os.close(main)
