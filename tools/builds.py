@@ -18,7 +18,7 @@ VARIANTS = {
     "asan": ("gcc", ["-Db_sanitize=address,undefined"]),
     "tsan": ("gcc", ["-Db_sanitize=thread", "-Dtests=disabled"]), # programs only
     # protections can be switched off one by one, to show that a test would notice
-    "switches": ("gcc", ["-Dtest_switches=true"]),
+    "switches": ("gcc", ["-Dtest_switches=true", "-Dtests=disabled"]),
     "fuzz": ("clang", ["-Dfuzzers=true", "-Db_sanitize=address,undefined", "-Db_lundef=false"]),
 }
 

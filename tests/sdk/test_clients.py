@@ -2,6 +2,7 @@
 """The official clients, unmodified, against our service.
 
     SDK_WRITE=1 writes docs/compatibility.md from what was found."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -13,6 +14,8 @@ import pytest
 from service import Service
 
 RESULTS = {}
+AT_ONCE = 3
+ALL_SECONDS = 600  # to install and run all
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
@@ -39,14 +42,36 @@ def plain_service():
     yield from serve(1, False)
 
 
-@pytest.mark.parametrize("client", clients.listed(), ids=str)
-def test_client(client, service):
+def try_client(client, service, key):
+    """(what was found, what it said, its status), or why it cannot be had."""
     try:
         clients.install(client)
-    except clients.Unavailable as why:
-        pytest.skip(f"cannot be installed: {why}")
-    org, caller = service.tenant(str(client))
-    found, said, status = clients.run(client, service, service.key(org=org), service.trust, "base")
+        return clients.run(client, service, key, service.trust, "base")
+    except (clients.Unavailable, subprocess.TimeoutExpired) as why:
+        return why
+
+
+@pytest.fixture(scope="module")
+def outcomes(request, service):
+    """{client: (its organisation's caller, what came of it)} of those that are tested. A client mostly
+    waits, so several run at once; all have ended before the first test looks for what is left."""
+    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    tested = [p["client"] for p in params if "client" in p]
+    tenants = [service.tenant(str(client)) for client in tested]
+    keys = [service.key(org=org) for org, _ in tenants]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda client, key: try_client(client, service, key), tested, keys)
+        yield dict(zip(tested, zip((caller for _, caller in tenants), list(found))))
+
+
+@pytest.mark.timeout(ALL_SECONDS)
+@pytest.mark.parametrize("client", clients.listed(), ids=str)
+def test_client(client, outcomes):
+    caller, outcome = outcomes[client]
+    if isinstance(outcome, clients.Unavailable):
+        pytest.skip(f"cannot be installed: {outcome}")
+    assert not isinstance(outcome, Exception), f"{outcome}: {outcome.stdout}"
+    found, said, status = outcome
     RESULTS[client] = found
     assert status == 0 and found and "not ok" not in found.values(), said
     left = caller.get("/v1/sandboxes", expect=200)["sandboxes"]
