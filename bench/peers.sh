@@ -30,6 +30,12 @@ make_base()
     python3 "$here/../tests/support/built_template.py" "$sandglass" "$dir/state"
 }
 
+# That of the code interpreter: built once, which takes minutes.
+make_code()
+{
+    python3 "$here/../tests/support/built_template.py" "$sandglass" "$dir/state" code-interpreter-v1
+}
+
 # The same for docker.
 make_base_image()
 {
@@ -91,6 +97,7 @@ start_service()
     local port program pool='"host=64"'
     port=$(free_port)
     [ ! -d "$dir/state/templates/base" ] || pool="$pool, \"base=16\""
+    [ ! -d "$dir/state/templates/code-interpreter-v1" ] || pool="$pool, \"code-interpreter-v1=8\""
     mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
     cp "$sandglass" "$dir/inst/bin/"
     for program in launcher/sandglass-launcher daemon/sandglassd init/sandglass-init unpack/sandglass-unpack; do
@@ -173,7 +180,8 @@ needs_of()
     service | crowd) echo service ;;
     http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
-    all) echo base service nginx image base_image ;;
+    code) echo code service ;;
+    all) echo base code service nginx image base_image ;;
     esac
 }
 
@@ -188,6 +196,7 @@ peers_up()
     for need in $(needs_of "$only"); do
         case $need in
         base) { make_base && find_sdk; } || echo "bench: no client or no template for it" >&2 ;;
+        code) make_code || echo "bench: no template of the code interpreter" >&2 ;;
         service) start_service ;;
         nginx) start_nginx || true ;;
         image) start_docker make_image ;;
