@@ -69,7 +69,9 @@ struct sg_config {
     char *needs_network, *needs_files;
     struct sg_strlist wants;
     uint64_t parallel, seconds_ms;
-    bool explain;
+    bool explain, deny;
+    char *code, *language, *into, *reason; /* task run, approve */
+    struct sg_strlist task_files, collect;
     char *lang, *sandbox, *save; /* code, repl; "": by the file's name, a fresh one, here */
     char *name;                  /* template import, keys create */
     bool force, names, sudo;     /* template build, import; list; import */

@@ -167,6 +167,9 @@ void sg_manager_free(struct sg_manager *m)
     sg_reconcile_free(m);
     sg_recover_free(m);
     sg_refusals_sum(m);
+    if (m->free_tasks) /* after everything that may answer one */
+        m->free_tasks(m);
+    sg_approvals_free(m);
     end_notes(m, &err); /* the last: those before may have written something */
     for (struct sg_sandbox *s = m->newest, *older; s; s = older) {
         older = s->older;
@@ -195,10 +198,9 @@ int64_t sg_manager_unix_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char *action,
-                      const struct sg_sandbox *s, const char *detail)
+static void audit(struct sg_manager *m, const struct sg_who *who, const struct sg_org *org,
+                  const char *action, const struct sg_sandbox *s, const char *detail)
 {
-    const struct sg_org *org = s ? s->org : who ? who->org : NULL;
     struct sg_audit_entry e = {
         .org = org ? org->id.s : NULL,
         .actor = !who               ? "manager"
@@ -213,6 +215,18 @@ void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char
 
     if (m->audit)
         sg_audit_add(m->audit, &e, sg_manager_unix_ms());
+}
+
+void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char *action,
+                      const struct sg_sandbox *s, const char *detail)
+{
+    audit(m, who, s ? s->org : who ? who->org : NULL, action, s, detail);
+}
+
+void sg_manager_audit_of(struct sg_manager *m, const struct sg_who *who, const struct sg_org *org,
+                         const char *action, const char *detail)
+{
+    audit(m, who, org, action, NULL, detail);
 }
 
 void sg_manager_audit_value(struct sg_manager *m, const struct sg_who *who, const char *action,

@@ -99,6 +99,10 @@ struct sg_manager {
     struct sg_key *dead_keys;
     struct sg_secret *secrets; /* all of them, by organisation and name */
 
+    struct sg_task *tasks;                           /* owned: under way; task.c */
+    void (*free_tasks)(struct sg_manager *m);        /* NULL: there never was one */
+    struct sg_approval *approvals, *oldest_approval; /* owned: the newest first; approval.c */
+    unsigned approval_count;
     struct sg_rules *rules; /* owned; rules.c */
     struct sg_timer rules_clock;
     uint64_t rules_stamp;
@@ -129,6 +133,10 @@ int64_t sg_manager_unix_ms(void);
 int sg_rules_load(struct sg_manager *m, struct sg_err *err);
 void sg_rules_watch(struct sg_manager *m); /* once the launcher answers */
 
+/* ---- approval.c ---- */
+
+void sg_approvals_free(struct sg_manager *m);
+
 /* A store callback that may outlive its object: the store calls back what is queued when it is
  * closed, which is after the manager's end. Pass sg_note_done and a note to sg_store_put_...();
  * `done` is called exactly once: by the store, or by sg_manager_free() with SG_UNAVAILABLE, and
@@ -142,6 +150,9 @@ void sg_note_done(void *note, const struct sg_err *err);
 /* `s` may be NULL. `detail` is a JSON object or NULL. `who` NULL: the manager itself (expiry). */
 void sg_manager_audit(struct sg_manager *m, const struct sg_who *who, const char *action,
                       const struct sg_sandbox *s, const char *detail);
+/* The same for what belongs to an organisation, whoever did it. */
+void sg_manager_audit_of(struct sg_manager *m, const struct sg_who *who, const struct sg_org *org,
+                         const char *action, const char *detail);
 /* The same with the detail {key: value}. */
 void sg_manager_audit_value(struct sg_manager *m, const struct sg_who *who, const char *action,
                             const struct sg_sandbox *s, const char *key, const char *value);

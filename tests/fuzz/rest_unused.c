@@ -12,6 +12,7 @@
         abort();                                                                                   \
     }
 
+UNUSED(sg_approval_next)
 UNUSED(sg_audit_verify_slowly)
 UNUSED(sg_code_attach)
 UNUSED(sg_code_first)
@@ -69,4 +70,5 @@ UNUSED(sg_secret_find)
 UNUSED(sg_secret_is_stale)
 UNUSED(sg_secret_remove)
 UNUSED(sg_store_each_audit)
+UNUSED(sg_task_cancel)
 UNUSED(sg_store_each_usage)

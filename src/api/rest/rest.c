@@ -61,6 +61,12 @@ static const struct sg_route rows[] = {
     { M_PUT,    SF "/tar", X, SG_ROUTE_STREAM, sg_rest_tar_put, "Unpack a tar archive" },
 
     { M_POST,   "/v1/route", R, N, sg_rest_route, "Which tier an operation would get, and why" },
+    { M_POST,   "/v1/run", X, N, sg_rest_run, "Do one operation in a sandbox that is gone afterwards" },
+    { M_GET,    "/v1/approvals", R, 0, sg_rest_approval_list, "What waits for an approval, and what became of it" },
+    { M_POST,   "/v1/approvals", X, N, sg_rest_approval_ask, "Ask for an approval" },
+    { M_GET,    "/v1/approvals/{approval}", R, 0, sg_rest_approval_get, "One approval" },
+    { M_POST,   "/v1/approvals/{approval}/approve", A, N, sg_rest_approval_approve, "Approve of it" },
+    { M_POST,   "/v1/approvals/{approval}/deny", A, N, sg_rest_approval_deny, "Deny it" },
 
     { M_POST,   S "/code", X, 0, sg_rest_code_run, "Run code in a context" },
     { M_GET,    S "/contexts", R, N, sg_rest_context_list, "Contexts in which code runs" },

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/approval.h"
+
+#include <string.h>
+
+#include "api/rest/rest.h"
+#include "base/auto.h"
+#include "base/banned.h"
+
+enum { TIMEOUT_MS = 300000, LIST_MAX = 1000 };
+#define WEEK_MS 604800000u
+
+static void put_str(struct sg_json *j, const char *key, const char *value)
+{
+    if (!value || !*value)
+        return;
+    sg_json_key(j, key);
+    sg_json_str(j, value);
+}
+
+static void put(struct sg_json *j, const struct sg_approval *a)
+{
+    sg_json_open(j, '{');
+    put_str(j, "id", a->id.s);
+    put_str(j, "org", a->org->id.s);
+    put_str(j, "state", sg_approval_state_names[a->state]);
+    put_str(j, "operation", a->operation);
+    put_str(j, "summary", a->summary);
+    put_str(j, "askedBy", a->asker);
+    put_str(j, "decidedBy", a->decider);
+    put_str(j, "reason", a->reason);
+    sg_rest_put_time(j, "createdAt", a->created_ms);
+    sg_rest_put_time(j, "expiresAt", a->expires_ms);
+    sg_rest_put_time(j, "decidedAt", a->decided_ms);
+    sg_json_close(j, '}');
+}
+
+static int reply(struct sg_call *c, int status, const struct sg_approval *a)
+{
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    sg_json_init(&j, &out);
+    put(&j, a);
+    sg_reply_json(c, status, &out);
+    return 0;
+}
+
+static struct sg_approval *find(struct sg_call *c, struct sg_err *err)
+{
+    return sg_approval_find(c->manager, &c->who, sg_call_param(c, "approval"), err);
+}
+
+int sg_rest_approval_list(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const known[] = { "state", NULL };
+    const char *state = sg_call_query(c, "state");
+    if (sg_call_query_only(c, known, err) < 0 ||
+        (state && sg_router_word(sg_approval_state_names, SG_APPROVAL_STATE_COUNT, "state",
+                                 sg_str_of(state), err) < 0))
+        return -1;
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_rest_open_list(&j, &out, "approvals");
+    for (struct sg_approval *a = NULL; (a = sg_approval_next(c->manager, &c->who, a));)
+        if (!state || strcmp(state, sg_approval_state_names[a->state]) == 0)
+            put(&j, a);
+    sg_json_close(&j, ']');
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+    return 0;
+}
+
+/* ---- one, perhaps when it is decided ---- */
+
+static int wait_for(struct sg_call *c, struct sg_approval *a, struct sg_err *err);
+
+int sg_rest_approval_get(struct sg_call *c, struct sg_err *err)
+{
+    static const char *const known[] = { "wait", NULL };
+    bool waits = false;
+    struct sg_approval *a = find(c, err);
+    if (!a || sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_bool(c, "wait", &waits, err) < 0)
+        return -1;
+    return waits && a->state == SG_APPROVAL_PENDING ? wait_for(c, a, err) : reply(c, 200, a);
+}
+
+struct waiter {
+    struct sg_call *call;
+    struct sg_approval *approval;
+};
+
+static void decided(void *arg, enum sg_approval_state state)
+{
+    struct waiter *w = arg;
+    (void)state;
+    w->call->on_gone = NULL;
+    (void)reply(w->call, 200, w->approval);
+}
+
+/* The approval stays for whoever asks again. */
+static void gone(struct sg_call *c)
+{
+    struct waiter *w = c->state;
+    c->on_gone = NULL;
+    w->approval->cb = NULL;
+    sg_reply_empty(c, 204);
+}
+
+static int wait_for(struct sg_call *c, struct sg_approval *a, struct sg_err *err)
+{
+    struct waiter *w = sg_arena_alloc(&c->arena, sizeof *w);
+    if (!w)
+        return sg_fail(err, SG_EXHAUSTED, "no room for the call");
+    if (a->cb)
+        return sg_fail(err, SG_CONFLICT, "somebody waits for this approval already");
+    *w = (struct waiter) { c, a };
+    a->cb = decided;
+    a->arg = w;
+    c->state = w;
+    c->on_gone = gone;
+    return 0;
+}
+
+int sg_rest_approval_ask(struct sg_call *c, struct sg_err *err)
+{
+    struct ask {
+        const char *operation, *summary;
+        uint64_t timeout_ms;
+    } in = { .summary = "", .timeout_ms = TIMEOUT_MS };
+    static const struct sg_jfield fields[] = {
+        { "operation", SG_JT_STRING, offsetof(struct ask, operation), 0, 0, true },
+        { "summary", SG_JT_STRING, offsetof(struct ask, summary), 0, 0, false },
+        { "timeoutMs", SG_JT_U64, offsetof(struct ask, timeout_ms), 1, WEEK_MS, false },
+    };
+    const struct sg_jval *body;
+    if (sg_call_json(c, &body, err) < 0 ||
+        sg_json_read(body, fields, SG_COUNT(fields), &in, err) < 0)
+        return -1;
+    const struct sg_approval *a = sg_approval_ask(c->manager, &c->who, in.operation, in.summary,
+                                                  in.timeout_ms, NULL, NULL, err);
+    return a ? reply(c, 201, a) : -1;
+}
+
+static int decide(struct sg_call *c, bool is_approved, struct sg_err *err)
+{
+    const char *reason = NULL;
+    static const struct sg_jfield fields[] = { { "reason", SG_JT_STRING, 0, 0, 0, false } };
+    const struct sg_jval *body;
+    struct sg_approval *a = find(c, err);
+    if (!a || sg_call_json(c, &body, err) < 0 || sg_json_read(body, fields, 1, &reason, err) < 0 ||
+        sg_approval_decide(a, &c->who, is_approved, reason, err) < 0)
+        return -1;
+    return reply(c, 200, a);
+}
+
+int sg_rest_approval_approve(struct sg_call *c, struct sg_err *err)
+{
+    return decide(c, true, err);
+}
+
+int sg_rest_approval_deny(struct sg_call *c, struct sg_err *err)
+{
+    return decide(c, false, err);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "manager/approval.h"
+#include "manager/files.h"
+#include "manager/manager_internal.h"
+#include "manager/task.h"
+
+struct sg_task {
+    struct sg_manager *m;
+    struct sg_who who;
+    const struct sg_task_spec *spec; /* NULL: cancelled */
+    sg_task_cb *done;
+    void *arg;
+    struct sg_task_result r;
+    struct sg_later go;
+    struct sg_approval *approval; /* pending */
+    bool was_started;             /* the program ran, or may have */
+    uint64_t began_ns, step_ns;
+    size_t at; /* file under way: in, then out */
+    size_t pattern;
+    uint64_t out_bytes; /* that came out so far */
+    struct sg_file_write *write;
+    struct sg_io pipe;
+    size_t written;
+    struct sg_reader reader;
+    bool is_reading;
+    size_t fed;
+    struct sg_task *next, **link; /* of all of the manager's */
+};
+
+/* ---- task.c ---- */
+
+/* The sandbox, while there is one; else the task has ended as LOST (NULL). */
+struct sg_sandbox *sg_task_sandbox(struct sg_task *t);
+void sg_task_end(struct sg_task *t, enum sg_task_ending ending, const struct sg_err *err);
+uint64_t sg_task_lap(struct sg_task *t); /* ms since the last step */
+
+/* ---- task_files.c ---- */
+
+void sg_task_upload(struct sg_task *t);  /* then sg_task_exec() */
+void sg_task_collect(struct sg_task *t); /* then sg_task_end() */
+
+/* ---- task_exec.c ---- */
+
+void sg_task_exec(struct sg_task *t);
+void sg_task_exec_leave(struct sg_task *t); /* reads no more */
