@@ -17,7 +17,7 @@ from service import Box, Service
 
 MIB = 1 << 20
 NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
-          "secret": "c" + "0" * 19, "approval": "a" + "0" * 19, "context": "none", "run": "none",
+          "secret": "c" + "0" * 19, "approval": "a" + "0" * 19, "context": "none", "run": "none", "snapshot": "none",
           "late": "s" + "1" * 19}
 
 
