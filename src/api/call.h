@@ -27,7 +27,18 @@ struct sg_pair;
 struct sg_server;
 struct sg_route;
 
-enum sg_method { M_GET, M_HEAD, M_POST, M_PUT, M_PATCH, M_DELETE, M_OPTIONS, M_COUNT };
+/* M_OTHER: one that no route has, but what listens in a sandbox may. */
+enum sg_method {
+    M_GET,
+    M_HEAD,
+    M_POST,
+    M_PUT,
+    M_PATCH,
+    M_DELETE,
+    M_OPTIONS,
+    M_COUNT,
+    M_OTHER = M_COUNT
+};
 
 enum { SG_CALL_MAX_PARAMS = 4, SG_CALL_MAX_BODY = 8 << 20 }; /* of a body that is read whole */
 
@@ -44,6 +55,7 @@ struct sg_call {
     struct sg_who who;
     struct sg_arena arena;
     enum sg_method method;
+    const char *method_name;                    /* as it came */
     char *path;                                 /* decoded, without the query */
     char *raw_query;                            /* "" when there is none */
     struct sg_param params[SG_CALL_MAX_PARAMS]; /* {name} in the route */

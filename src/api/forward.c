@@ -111,7 +111,7 @@ static void write_request(struct sg_forward *f, struct sg_buf *out)
     const struct sg_exchange *x = sg_exchange_of(c);
     const struct sg_str target = target_of(x);
     const char *upgrade = sg_call_header(c, "Upgrade");
-    sg_buf_add_str(out, sg_method_names[c->method]);
+    sg_buf_add_str(out, c->method_name);
     sg_buf_add_str(out, " ");
     sg_buf_add(out, target.p, target.n);
     sg_buf_add_str(out, " HTTP/1.1\r\n");

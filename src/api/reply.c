@@ -81,8 +81,8 @@ static void log_access(const struct sg_exchange *x)
     (void)snprintf(bytes, sizeof bytes, "%" PRIu64, x->sent_bytes);
     (void)snprintf(us, sizeof us, "%" PRIu64,
                    (sg_loop_now(c->server->loop) - x->started_ns) / 1000);
-    sg_log(SG_LOG_DEBUG, "request", SG_KV("method", sg_method_names[c->method]),
-           SG_KV("path", c->path), SG_KV("status", status), SG_KV("bytes", bytes), SG_KV("us", us),
+    sg_log(SG_LOG_DEBUG, "request", SG_KV("method", c->method_name), SG_KV("path", c->path),
+           SG_KV("status", status), SG_KV("bytes", bytes), SG_KV("us", us),
            SG_KV("key", c->who.key ? c->who.key->id.s : NULL), SG_KV("request", c->who.request_id),
            SG_KV("gone", c->is_gone ? "yes" : NULL));
 }

@@ -24,6 +24,7 @@ static struct sg_exchange *open_exchange(struct sg_conn *c)
     x->is_body_done = true;
     static char none[1];
     x->call.path = x->call.raw_query = none;
+    x->call.method_name = "";
     c->exchange = x;
     sg_conn_set_deadline(c, 0);
     return x;
@@ -109,12 +110,15 @@ static int read_target(struct sg_exchange *x, const struct sg_http_head *h, stru
 static int read_method(struct sg_exchange *x, const struct sg_http_head *h, struct sg_err *err)
 {
     struct sg_str method = sg_span_str(h->method, x->head);
+    x->call.method = M_OTHER;
     for (unsigned m = 0; m < M_COUNT; m++)
         if (sg_str_is(method, sg_method_names[m])) {
             x->call.method = (enum sg_method)m;
+            x->call.method_name = sg_method_names[m];
             return 0;
         }
-    return sg_fail(err, SG_UNSUPPORTED, "method %s is not supported", sg_quote_str(method).s);
+    x->call.method_name = sg_arena_copy(&x->call.arena, method.p, method.n);
+    return x->call.method_name ? 0 : sg_fail(err, SG_EXHAUSTED, "no room for the head");
 }
 
 /* ---- the route ---- */
@@ -140,6 +144,9 @@ static int find_route(struct sg_exchange *x, struct sg_str path, int *ret_status
         c->route = c->server->options.claim(c);
     if (c->route)
         return 0;
+    if (c->method == M_OTHER)
+        return sg_fail(err, SG_UNSUPPORTED, "method %s is not supported",
+                       sg_quote(c->method_name).s);
     if (sg_router_match(c->server->router, c->method, path, &c->arena, &m, err) < 0)
         return -1;
     if (!m.methods)
@@ -148,8 +155,7 @@ static int find_route(struct sg_exchange *x, struct sg_str path, int *ret_status
     if (!m.route) {
         allow(x, m.methods);
         *ret_status = c->method == M_OPTIONS ? 204 : 405;
-        return sg_fail(err, SG_INVALID, "%s has no %s", sg_quote(c->path).s,
-                       sg_method_names[c->method]);
+        return sg_fail(err, SG_INVALID, "%s has no %s", sg_quote(c->path).s, c->method_name);
     }
     c->route = m.route;
     for (unsigned i = 0; i < m.count; i++) {
@@ -198,7 +204,7 @@ static int authenticate(struct sg_exchange *x, struct sg_err *err)
                      : sg_tenant_demand(&c->who, r->scope, err);
     if (result < 0) {
         char action[MAX_ACTION];
-        (void)snprintf(action, sizeof action, "%s %s", sg_method_names[c->method], c->path);
+        (void)snprintf(action, sizeof action, "%s %s", c->method_name, c->path);
         sg_tenant_refused(c->manager, &c->who, action, err);
     }
     return result;

@@ -53,7 +53,7 @@ class H(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-    do_PUT = do_POST
+    do_PUT = do_PROPFIND = do_POST
     def do_DELETE(self):
         self.send_response(204)
         self.end_headers()
@@ -414,6 +414,7 @@ def test_a_service_inside_is_reached(sandbox):
     assert sandbox.port("POST", "/", 8000, b"z" * 500000).body == b"z" * 500000
     assert sandbox.port("PUT", "/", 8000, iter([b"in ", b"pieces"])).body == b"in pieces"
     assert sandbox.port("DELETE", "/", 8000).status == 204
+    assert sandbox.port("PROPFIND", "/", 8000, b"any method").body == b"any method"
     head = sandbox.port("HEAD", "/", 8000)
     assert head.status == 200 and head.headers["Content-Length"] == "1234"
     assert sandbox.api.get("/by-host", headers={"Host": f"8000-{sandbox.id}.e2b.example"}).body.startswith(b"/by-host 8000-")

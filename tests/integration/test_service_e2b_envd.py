@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""envd's rarer calls, as bytes: input in streams, metadata of files."""
+"""The rarer calls, as bytes: input in streams, metadata and pieces of files, metrics, tags."""
 import base64
 import contextlib
 import hashlib
@@ -206,3 +206,73 @@ def test_a_busy_sandbox_shows_it(sandbox):
     sandbox.run("nohup sh -c 'while :; do :; done' >/dev/null 2>&1 &")
     wait_for(lambda: sandbox.control("GET", f"/sandboxes/{sandbox.id}/metrics", expect=200)[-1]["cpuUsedPct"] > 5, 20,
              "a share of the processors")
+
+
+# ---- templates ----
+
+def test_templates_have_one_build_and_one_tag(sandbox):
+    build = sandbox.control("GET", "/templates/host/tags", expect=200)[0]["buildID"]
+    listed = {row["templateID"]: row for row in sandbox.control("GET", "/templates", expect=200)}
+    assert listed["host"]["buildID"] == build == sandbox.control("GET", "/templates/host", expect=200)["builds"][0]["buildID"]
+    assert len({row["buildID"] for row in listed.values()}) == len(listed)
+    assert sandbox.control("GET", "/templates/aliases/team%2FHost%3Adefault", expect=200)["templateID"] == "host"
+    for name in ("none", "host%3Av1", "host%2Fnone"):
+        reply = sandbox.control("GET", f"/templates/aliases/{name}")
+        assert (reply.status, reply.json["code"]) == (404, 404), reply
+
+
+@pytest.mark.parametrize("method,body,status", [
+    ("POST", {"target": "host:default", "tags": ["default"]}, 201), ("POST", {"target": "host", "tags": ["v1"]}, 400),
+    ("POST", {"target": ":x", "tags": ["a"]}, 400), ("POST", {"target": "host:", "tags": ["a"]}, 400),
+    ("POST", {"target": "host", "tags": []}, 400), ("POST", {"target": "host", "tags": ["A b"]}, 400),
+    ("POST", {"target": "none:default", "tags": ["a"]}, 404), ("POST", {"target": "host:v7", "tags": ["a"]}, 404),
+    ("DELETE", {"name": "host", "tags": ["default"]}, 400), ("DELETE", {"name": "host:default", "tags": ["a"]}, 400),
+    ("DELETE", {"name": "host", "tags": ["a"]}, 404), ("DELETE", {"name": "none", "tags": ["a"]}, 404)])
+def test_tags(sandbox, method, body, status):
+    reply = sandbox.control(method, "/templates/tags", body)
+    assert reply.status == status, reply
+    assert reply.json["tags"] == ["default"] if status == 201 else reply.json["code"] == status
+
+
+def test_templates_are_the_operators_to_change(sandbox):
+    for method, path, body in (("DELETE", "/templates/host", None), ("PATCH", "/v2/templates/host", {"public": True})):
+        assert sandbox.control(method, path, body).status == 400
+        assert sandbox.control(method, path.replace("host", "none"), body).status == 404
+
+
+# ---- small print ----
+
+def test_a_file_that_did_not_change_is_not_sent_again(sandbox):
+    upload(sandbox, "/tmp/same", b"content")
+    date = sandbox.envd("GET", "/files?path=/tmp/same").headers["Last-Modified"]
+    reply = sandbox.envd("GET", "/files?path=/tmp/same", **{"If-Modified-Since": date})
+    assert (reply.status, reply.body) == (304, b"")
+    for earlier in ("Thu, 01 Jan 1970 00:00:00 GMT", "yesterday"):
+        assert sandbox.envd("GET", "/files?path=/tmp/same", **{"If-Modified-Since": earlier}).body == b"content"
+
+
+def test_who_asks_too_often_is_told_when_to_come_again(service):
+    org = service.org("hasty", sandboxes=1)
+    caller = web.Client(service.tcp)
+    headers = {"X-API-Key": service.key(org=org)}
+    first = caller.call("POST", "/v2/sandboxes", {"templateID": "host"}, headers=headers, expect=201)
+    reply = caller.call("POST", "/v2/sandboxes", {"templateID": "host"}, headers=headers)
+    assert (reply.status, reply.json["code"], reply.headers["Retry-After"]) == (429, 429, "1"), reply
+    caller.call("DELETE", f"/sandboxes/{first['sandboxID']}", headers=headers)
+    caller.close()
+
+
+def test_logs_of_both_generations(sandbox):
+    sandbox.run("true")
+    old = sandbox.control("GET", f"/sandboxes/{sandbox.id}/logs", expect=200)
+    assert old["logs"] and len(old["logs"]) == len(old["logEntries"]) and json.loads(old["logs"][0]["line"])["level"] == "info"
+
+    def new(**query):
+        return sandbox.control("GET", f"/v2/sandboxes/{sandbox.id}/logs", query=query)
+    backward, forward = (new(direction=way).json["logs"] for way in ("backward", "forward"))
+    assert forward == backward[::-1] and len(forward) >= 2 and new().json["logs"] == backward
+    assert [row["message"] for row in new(search="created").json["logs"]] == ["sandbox.created"]
+    assert new(level="error").json["logs"] == [] and new(level="INFO").json["logs"] == backward
+    assert len(new(limit=1).json["logs"]) == 1 and new(limit=1).json["logs"][0] == backward[0]
+    for wrong in ({"direction": "up"}, {"level": "loud"}, {"limit": "x"}, {"cursor": "-1"}):
+        assert new(**wrong).status == 400, wrong

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/e2b/e2b.h"
+#include "api/routes.h"
 #include "base/auto.h"
 #include "base/log.h"
 #include "wire/connect.h"
@@ -28,6 +29,9 @@ void sg_e2b_error(struct sg_call *c, int status, const struct sg_err *err)
     if (status == 501) /* what is not there is a wrong request to these clients */
         status = 400;
     log_failure(c, status, err);
+    const bool is_control = c->route && !(c->route->flags & SG_ROUTE_OPEN);
+    if (status == 429 && is_control) /* clients try again by it */
+        sg_reply_header(c, "Retry-After", "1");
     sg_buf_init(&out, MAX_ERROR);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');

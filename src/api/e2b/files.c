@@ -147,6 +147,15 @@ static void fail(struct sg_call *c, const char *path, const struct sg_err *err)
     sg_reply_error(c, &own);
 }
 
+/* "If-Modified-Since": the client has it, as it is. A date that cannot be read asks for all. */
+static bool is_unchanged(struct sg_call *c, const struct stat *st)
+{
+    const char *since = sg_call_header(c, "If-Modified-Since");
+    struct tm tm = { 0 };
+    const char *end = since ? strptime(since, "%a, %d %b %Y %H:%M:%S GMT", &tm) : NULL;
+    return end && !*end && st->st_mtim.tv_sec <= timegm(&tm);
+}
+
 static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct sg_call *c = arg;
@@ -164,7 +173,9 @@ static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
         return;
     }
     describe(c, path, &st);
-    if (st.st_size)
+    if (is_unchanged(c, &st))
+        sg_reply_empty(c, 304);
+    else if (st.st_size)
         send_file(c, path, sg_take_fd(&fd), &st);
     else
         send_unsized(c, path, fd);

@@ -102,8 +102,8 @@ void sg_e2b_put_listed(struct sg_json *j, const struct sg_sandbox *s, int64_t no
 
 /* ---- create ---- */
 
-/* [namespace/]name[:tag] to the name; what tag there is must be the default one. */
-static const char *template_of(struct sg_call *c, const char *text, struct sg_err *err)
+/* What tag there is must be the default one: a template has one build. */
+const char *sg_e2b_template_name(struct sg_call *c, const char *text, struct sg_err *err)
 {
     text += strspn(text, " ");
     const char *slash = strrchr(text, '/');
@@ -212,7 +212,7 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
         return -1;
     if (!create.timeout_ms)
         return sg_fail(err, SG_INVALID, "Timeout must be greater than 0");
-    if (!(create.template = template_of(c, template, err)) ||
+    if (!(create.template = sg_e2b_template_name(c, template, err)) ||
         refuse_unsupported(body, pauses, err) < 0 ||
         sg_call_pairs(c, sg_e2b_get(body, "metadata"), "metadata", &metadata, &create.metadata_n,
                       err) < 0 ||
