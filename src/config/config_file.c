@@ -172,8 +172,8 @@ static int set_key(const struct context *x, struct sg_str section, const struct 
 
 static bool is_section(struct sg_str name)
 {
-    return sg_str_is(name, "run") || sg_str_is(name, "serve") || sg_str_is(name, "sandbox") ||
-           sg_str_is(name, "daytona");
+    return sg_str_is(name, "run") || sg_str_is(name, "serve") || sg_str_is(name, "gate") ||
+           sg_str_is(name, "sandbox") || sg_str_is(name, "daytona");
 }
 
 int sg_config_apply_toml(struct sg_config *c, struct sg_origins *o, const char *file,

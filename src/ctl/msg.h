@@ -84,6 +84,7 @@ enum sg_msg_type {
     SG_MSG_L_SNAPSHOTS,
     SG_MSG_L_STORAGE,
     SG_MSG_L_RULES,
+    SG_MSG_L_NET,
     /* launcher to daemon: same id as the question */
     SG_MSG_L_WELCOME,
     SG_MSG_L_CELL,
@@ -96,6 +97,19 @@ enum sg_msg_type {
     SG_MSG_L_RULED,
     /* launcher to daemon, unasked */
     SG_MSG_L_ENDED,
+    SG_MSG_L_GATE,
+    /* launcher to gate */
+    SG_MSG_G_ATTACH,
+    SG_MSG_G_DETACH,
+    SG_MSG_G_DAEMON,
+    /* daemon to gate */
+    SG_MSG_G_POLICY,
+    /* gate to daemon: same id as the question */
+    SG_MSG_G_DONE,
+    SG_MSG_G_FAILED,
+    /* gate to daemon, unasked */
+    SG_MSG_G_DECISION,
+    SG_MSG_G_USAGE,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -303,6 +317,10 @@ struct sg_msg_l_create { /* also L_LIMIT, which ignores template and flags */
 struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS */
     struct sg_text sandbox;
 };
+struct sg_msg_l_net { /* off: its sockets go */
+    struct sg_text sandbox;
+    uint32_t is_on;
+};
 struct sg_msg_l_list {
     uint64_t cursor;
 };
@@ -345,6 +363,35 @@ struct sg_msg_l_ended {
     struct sg_text sandbox;
     uint32_t cause;
     uint64_t oom_kills;
+};
+
+/* ---- the gate ---- */
+
+enum {            /* G_ATTACH: the sandbox's sockets, made inside its namespace, in this order */
+       SG_G_TCP,  /* listens: connections to any address and port */
+       SG_G_UDP,  /* datagrams to any address and port */
+       SG_G_LINK, /* holds the program that leads them there */
+       SG_G_RAW4, /* answers to datagrams, from the address that was asked */
+       SG_G_RAW6,
+       SG_G_FD_COUNT,
+};
+enum { SG_G_LEARNS = 1, SG_G_ALLOW_FIRST = 2 };                   /* G_POLICY flags */
+enum { SG_G_UDP_FLOW = 1, SG_G_LEARNED = 2, SG_G_DNS_QUERY = 4 }; /* G_DECISION flags */
+struct sg_msg_g_policy {
+    struct sg_text sandbox;
+    uint32_t mode, flags; /* mode: enum sg_net_mode */
+    uint64_t mbps, max_bytes, max_connections, connections_per_s;
+    struct sg_texts allow, deny;
+};
+struct sg_msg_g_decision {
+    struct sg_text sandbox;
+    uint32_t is_allowed, flags, port, skipped; /* skipped: decisions that were too many to tell */
+    uint64_t at_ms, duration_ms, bytes_out, bytes_in;
+    struct sg_text name, address, rule;
+};
+struct sg_msg_g_usage { /* since the last one */
+    struct sg_text sandbox;
+    uint64_t bytes_out, bytes_in, connections, refused;
 };
 
 struct sg_msg {
@@ -397,6 +444,10 @@ struct sg_msg {
         struct sg_msg_l_stored l_stored;
         struct sg_msg_l_rules l_rules, l_ruled;
         struct sg_msg_l_ended l_ended;
+        struct sg_msg_l_net l_net;
+        struct sg_msg_g_policy g_policy;
+        struct sg_msg_g_decision g_decision;
+        struct sg_msg_g_usage g_usage;
     };
 };
 
@@ -408,6 +459,10 @@ enum sg_msg_role {
     SG_ROLE_ASK, /* daemon and launcher */
     SG_ROLE_ANSWER,
     SG_ROLE_NEWS,
+    SG_ROLE_ORDER,    /* launcher to gate */
+    SG_ROLE_GATE_ASK, /* daemon and gate */
+    SG_ROLE_GATE_ANSWER,
+    SG_ROLE_GATE_NEWS,
 };
 enum sg_field_kind { SG_FIELD_U32, SG_FIELD_U64, SG_FIELD_TEXT, SG_FIELD_TEXTS, SG_FIELD_BYTES };
 

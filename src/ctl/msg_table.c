@@ -123,6 +123,8 @@ static const struct sg_field l_create[] = {
     U32(l_create, flags, 0),
 };
 static const struct sg_field l_name[] = { TEXT(l_name, sandbox, SG_CTL_MAX_TAG) };
+static const struct sg_field l_net[] = { TEXT(l_net, sandbox, SG_CTL_MAX_TAG),
+                                         U32(l_net, is_on, 1) };
 static const struct sg_field l_list[] = { U64(l_list, cursor) };
 static const struct sg_field l_welcome[] = { U32(l_welcome, version, ANY),
                                              U32(l_welcome, flags, 15) };
@@ -158,6 +160,40 @@ static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills) };
+
+enum { NET_NAME_MAX = 253, NET_ADDR_MAX = 45, NET_RULE_MAX = 336, NET_MODE_MAX = 2 };
+static const struct sg_field g_policy[] = {
+    TEXT(g_policy, sandbox, SG_CTL_MAX_TAG),
+    U32(g_policy, mode, NET_MODE_MAX),
+    U32(g_policy, flags, 3),
+    U64(g_policy, mbps),
+    U64(g_policy, max_bytes),
+    U64(g_policy, max_connections),
+    U64(g_policy, connections_per_s),
+    TEXTS(g_policy, allow),
+    TEXTS(g_policy, deny),
+};
+static const struct sg_field g_decision[] = {
+    TEXT(g_decision, sandbox, SG_CTL_MAX_TAG),
+    U32(g_decision, is_allowed, 1),
+    U32(g_decision, flags, 7),
+    U32(g_decision, port, 65535),
+    U32(g_decision, skipped, ANY),
+    U64(g_decision, at_ms),
+    U64(g_decision, duration_ms),
+    U64(g_decision, bytes_out),
+    U64(g_decision, bytes_in),
+    TEXT(g_decision, name, NET_NAME_MAX),
+    TEXT(g_decision, address, NET_ADDR_MAX),
+    TEXT(g_decision, rule, NET_RULE_MAX),
+};
+static const struct sg_field g_usage[] = {
+    TEXT(g_usage, sandbox, SG_CTL_MAX_TAG),
+    U64(g_usage, bytes_out),
+    U64(g_usage, bytes_in),
+    U64(g_usage, connections),
+    U64(g_usage, refused),
+};
 
 /* clang-format off */
 #define ROW(name, role, fds, fields) { name, role, fds, SG_COUNT(fields), fields }
@@ -217,6 +253,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_SNAPSHOTS] = ROW("l_snapshots", SG_ROLE_ASK, 0, l_list),
     [SG_MSG_L_STORAGE] = BARE("l_storage", SG_ROLE_ASK),
     [SG_MSG_L_RULES] = ROW("l_rules", SG_ROLE_ASK, 0, l_rules),
+    [SG_MSG_L_NET] = ROW("l_net", SG_ROLE_ASK, 0, l_net),
     [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
     [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),
     [SG_MSG_L_DONE] = BARE("l_done", SG_ROLE_ANSWER),
@@ -227,4 +264,13 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_STORED] = ROW("l_stored", SG_ROLE_ANSWER, 0, l_stored),
     [SG_MSG_L_RULED] = ROW("l_ruled", SG_ROLE_ANSWER, 1, l_ruled),
     [SG_MSG_L_ENDED] = ROW("l_ended", SG_ROLE_NEWS, 0, l_ended),
+    [SG_MSG_L_GATE] = { "l_gate", SG_ROLE_NEWS, 1, 0, NULL },
+    [SG_MSG_G_ATTACH] = ROW("g_attach", SG_ROLE_ORDER, SG_G_FD_COUNT, l_name),
+    [SG_MSG_G_DETACH] = ROW("g_detach", SG_ROLE_ORDER, 0, l_name),
+    [SG_MSG_G_DAEMON] = { "g_daemon", SG_ROLE_ORDER, 1, 0, NULL },
+    [SG_MSG_G_POLICY] = ROW("g_policy", SG_ROLE_GATE_ASK, 0, g_policy),
+    [SG_MSG_G_DONE] = BARE("g_done", SG_ROLE_GATE_ANSWER),
+    [SG_MSG_G_FAILED] = ROW("g_failed", SG_ROLE_GATE_ANSWER, 0, error),
+    [SG_MSG_G_DECISION] = ROW("g_decision", SG_ROLE_GATE_NEWS, 0, g_decision),
+    [SG_MSG_G_USAGE] = ROW("g_usage", SG_ROLE_GATE_NEWS, 0, g_usage),
 };

@@ -17,10 +17,11 @@
 #include <openssl/ssl.h>
 
 #include "base/log.h"
-#include "daemon/confine.h"
 #include "daemon/sealing.h"
+#include "daemon/seccomp_data.h"
 #include "daemon/service.h"
 #include "daemon/settings.h"
+#include "sys/confine.h"
 #include "base/banned.h"
 
 enum { LAUNCHER_FD = 3, TCP_FD = 4, UNIX_FD = 5, FIRST_OTHER_FD };
@@ -62,8 +63,13 @@ static int run(struct sg_settings *settings, struct sg_err *err)
     struct sg_confined confined;
     struct sg_seal_key seal_to;
     const uint32_t operator_uid = geteuid();
+    const struct sg_confine confine = { .name = "daemon",
+                                        .id = SG_DAEMON_ID,
+                                        .state_dir = settings->state_dir,
+                                        .filter = sg_seccomp_daemon,
+                                        .filter_len = sg_seccomp_daemon_len };
     if (prepare(err) < 0 || sg_sealing_key(settings->seal_dir, &seal_to, err) < 0 ||
-        sg_confine(settings->state_dir, &confined, err) < 0)
+        sg_confine(&confine, &confined, err) < 0)
         return -1;
     if (!confined.has_own_id)
         sg_log(SG_LOG_WARN, "no id of its own here: the daemon runs as its user, confined");

@@ -105,6 +105,7 @@ static void set_manager_options(struct service *s)
         .rules = sg_take_ptr(&set->rules),
         .walls = &set->walls,
         .watches_rules = true,
+        .permitted = &set->permitted,
     };
 }
 

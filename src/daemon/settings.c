@@ -102,6 +102,9 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     s->max_sandboxes = c->serve_max_sandboxes;
     s->journal_bytes = c->serve_journal_bytes;
     s->reconcile_ms = c->serve_reconcile_ms;
+    for (size_t i = 0; i < c->gate_permit.n; i++)
+        if (sg_nets_add(&s->permitted, sg_str_of(c->gate_permit.v[i]), err) < 0)
+            return sg_wrap(err, "gate.permit");
     return 0;
 }
 
@@ -128,6 +131,7 @@ void sg_settings_done(struct sg_settings *s)
     if (s->tls_key)
         explicit_bzero(s->tls_key, strlen(s->tls_key));
     sg_rules_free(s->rules);
+    sg_nets_done(&s->permitted);
     free(s->state_dir);
     free(s->seal_dir);
     free(s->template);

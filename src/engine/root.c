@@ -352,6 +352,21 @@ static void add_host_name(const struct sg_root *r, const char *name)
         (void)!dprintf(own, "%s\n", name);
 }
 
+/* In place of whatever the template has there, a link perhaps. What cannot be written is left:
+ * names are not found then, and nothing else is different. */
+static void set_resolv_conf(const struct sg_root *r, const char *text, uint32_t owner)
+{
+    sg_auto_fd etc = sg_open_beneath(r->root_fd, "etc", O_RDONLY | O_DIRECTORY, 0, NULL);
+    if (etc < 0)
+        return;
+    (void)unlinkat(etc, "resolv.conf", 0);
+    sg_auto_fd fd =
+        openat(etc, "resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0 || fchown(fd, owner, owner) < 0 || fchmod(fd, 0644) < 0)
+        return;
+    (void)!write(fd, text, strlen(text));
+}
+
 int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
                   int userns_fd, int disk_userns_fd, struct sg_plan *plan, struct sg_err *err)
 {
@@ -379,6 +394,8 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
         return -1;
     if (strcmp(spec->hostname, SG_CELL_HOSTNAME) != 0)
         add_host_name(r, spec->hostname);
+    if (spec->resolv_conf)
+        set_resolv_conf(r, spec->resolv_conf, spec->is_rootless ? 0 : ids->first);
     if (spec->is_read_only && sg_mnt_attr(r->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
         return -1;
     sg_plan_add(plan, (struct sg_step) { STEP_PIVOT, .fd = r->root_fd,

@@ -47,12 +47,13 @@ struct sg_cell_spec {
     size_t hide_count;
     const char *hostname; /* SG_CELL_HOSTNAME is in the templates' own files */
     struct sg_limits limits;
-    bool is_read_only;   /* root and binds; /tmp and /dev/shm stay writable */
-    bool grants_sudo;    /* template profile: setuid works inside, instead of no_new_privs */
-    bool is_idmapped;    /* layers hold ids 0 to 65535 (all stored templates; never rootless) */
-    bool is_rootless;    /* the caller has become root of an own user namespace (userns.h) */
-    const char *workdir; /* absolute; made when missing, owned by owner_id */
-    uint32_t owner_id;   /* uid and gid inside that own a directory made for workdir */
+    bool is_read_only;       /* root and binds; /tmp and /dev/shm stay writable */
+    bool grants_sudo;        /* template profile: setuid works inside, instead of no_new_privs */
+    bool is_idmapped;        /* layers hold ids 0 to 65535 (all stored templates; never rootless) */
+    bool is_rootless;        /* the caller has become root of an own user namespace (userns.h) */
+    const char *workdir;     /* absolute; made when missing, owned by owner_id */
+    uint32_t owner_id;       /* uid and gid inside that own a directory made for workdir */
+    const char *resolv_conf; /* text of /etc/resolv.conf; NULL: the template's own */
     /* The writable layer is this directory, which holds "up" and "wk" with ids as seen inside; else
      * it is made in memory. Borrowed; -1 or limits.is_pooled unset: none. */
     int disk_fd;

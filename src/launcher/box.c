@@ -164,6 +164,8 @@ static int build(struct sg_box *b, struct sg_err *err)
     if (spec.limits.is_pooled && disk < 0)
         return -1;
     spec.disk_fd = disk;
+    if (l->gate.program) /* whichever server is asked, the gate answers; this one is nobody else */
+        spec.resolv_conf = "nameserver 198.18.0.1\n";
     if (sg_cell_build(b->cell, &spec, err) < 0)
         return -1;
     b->ctl.fd = sg_cell_ctl(b->cell);
@@ -471,6 +473,7 @@ static void leave_state(struct sg_box *b)
         sg_pool_drop(b->pool, b);
     b->pool = NULL;
     if (b->state == SG_BOX_CLAIMED) {
+        sg_gate_detach(b);
         (void)sg_map_remove(&l->by_id, b->record.sandbox);
         l->claimed_count--;
     }

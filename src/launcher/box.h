@@ -35,6 +35,7 @@ struct sg_box {
     uint64_t wait_ns, deadline_ns;
     uint32_t freeze_id; /* the question that waits for the freezer */
     bool is_freezing, was_parked, has_been_told;
+    bool wants_net, has_net; /* the gate is to have, has its sockets: gate.h */
     /* of the storage pool, where the record names a disk */
     struct sg_kept_place
         place;                /* while the layer is made: its claim is ours until there is a cell */

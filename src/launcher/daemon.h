@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandglassd: started from the directory of our own program, and started again when it ends, after
- * a pause that grows while it does not stay. When the very first one says that its settings are
+/* sandglassd, which is kept running (child.h). When the very first one says that its settings are
  * wrong, the service ends: whoever starts it is there to read why. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/err.h"
-#include "loop/loop.h"
+#include "launcher/child.h"
 
 struct sg_launcher;
 
 struct sg_daemon {
+    struct sg_child child;
     char *program;       /* owned; NULL: there is none to start (tests) */
     char *config;        /* owned: name of the settings file, or NULL */
     int tcp_fd, unix_fd; /* owned: the listeners, handed to each of them */
-    pid_t pid;           /* 0: none runs */
-    struct sg_io gone;   /* its pidfd */
-    struct sg_timer timer;
-    uint64_t started_ns, pause_ns;
-    unsigned starts;
-    bool is_ending;
-    bool is_hopeless; /* the first one found its settings wrong */
+    bool is_hopeless;    /* the first one found its settings wrong */
 };
 
 /* Starts it, now and whenever it ends. */

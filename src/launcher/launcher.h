@@ -6,7 +6,8 @@
  *
  *     main.c     settings, the order of starting and ending
  *     listen.c   the service's own sockets, which outlive any daemon
- *     daemon.c   starts sandglassd, and starts it again
+ *     child.c    keeps a program running: daemon.c  sandglassd, gate.c  sandglass-gate
+ *     netsock.c  the gate's sockets inside a sandbox
  *     conn.c     the packets between the two
  *     permit.c   what may be asked                 serve.c   what is done about it
  *     pool.c     which cells are made, for whom    box.c     the life of one cell
@@ -22,6 +23,7 @@
 #include "launcher/box.h"
 #include "launcher/conn.h"
 #include "launcher/daemon.h"
+#include "launcher/gate.h"
 #include "launcher/permit.h"
 #include "launcher/pool.h"
 #include "launcher/vault.h"
@@ -58,6 +60,7 @@ struct sg_launcher {
     struct sg_packet packet; /* for what a new cell says */
     struct sg_conn conn;
     struct sg_daemon daemon;
+    struct sg_gate_link gate;
     enum sg_stopping stopping;
     struct sg_timer stop_timer;
     struct sg_io parent; /* fd: pidfd of whoever started us */

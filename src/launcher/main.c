@@ -49,7 +49,7 @@ static const uint64_t STOP_NS = 25000000000u, STOP_ALL_NS = 240000000000u,
 static bool is_all_ended(const struct sg_launcher *l)
 {
     const unsigned staying = l->stopping == SG_STOP_LEAVE ? l->claimed_count : 0;
-    return l->daemon.pid <= 0 && l->box_count == staying;
+    return l->daemon.child.pid <= 0 && l->gate.child.pid <= 0 && l->box_count == staying;
 }
 
 static void go_on_stopping(struct sg_launcher *l)
@@ -66,6 +66,7 @@ static void go_on_stopping(struct sg_launcher *l)
 void sg_launcher_daemon_gone(struct sg_launcher *l)
 {
     sg_conn_close(l);
+    sg_gate_stop(l);
     sg_maker_end(l);
     go_on_stopping(l);
 }
@@ -238,22 +239,6 @@ static void close_run_dir(const struct sg_launcher *l)
     (void)unlink(lock);
 }
 
-static char *daemon_program(const struct arguments *a)
-{
-    if (a->daemon)
-        return sg_strdup(a->daemon);
-    char own[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(own, '/');
-    const int n_dir = slash ? (int)(slash - own) : 0;
-    char *installed = sg_printf("%.*s/sandglassd", n_dir, own);
-    char *built = sg_printf("%.*s/../daemon/sandglassd", n_dir, own); /* in a build directory */
-    const bool is_built = access(installed, X_OK) < 0 && access(built, X_OK) == 0;
-    free(is_built ? installed : built);
-    return is_built ? built : installed;
-}
-
 /* Every sandbox is a descriptor. */
 static void raise_file_limit(void)
 {
@@ -302,6 +287,17 @@ static int connect_daemon(struct sg_launcher *l, const struct arguments *a, stru
     return sg_conn_open(l, a->peer_fd, err);
 }
 
+/* Without root the kernel loads no program for us: sandboxes have no network then. */
+static int start_gate(struct sg_launcher *l, const struct arguments *a, struct sg_err *err)
+{
+    sg_auto_free char *program =
+        a->peer_fd < 0 && !l->set.is_rootless ? sg_child_program("sandglass-gate", "gate") : NULL;
+    if (!program || access(program, X_OK) < 0)
+        return 0;
+    l->gate.program = sg_take_ptr(&program);
+    return sg_gate_start(l, err);
+}
+
 /* After one that was killed its daemon may still be on its way out, and hold the port. */
 static int listen_tcp(const struct sg_launcher *l, const char *address, struct sg_err *err)
 {
@@ -323,7 +319,8 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
         watch_parent(l, err) < 0)
         return -1;
     if (a->peer_fd < 0) {
-        l->daemon.program = daemon_program(a);
+        l->daemon.program =
+            a->daemon ? sg_strdup(a->daemon) : sg_child_program("sandglassd", "daemon");
         const char *named = a->config ? a->config : getenv("SANDGLASS_CONFIG");
         l->daemon.config = named ? sg_strdup(named) : NULL;
         l->daemon.tcp_fd = listen_tcp(l, c->serve_listen, err);
@@ -341,7 +338,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     (void)sg_cgroup_sweep(!l->set.is_rootless);
     sg_adopt_all(l);
     sg_adopt_pool(l);
-    if (connect_daemon(l, a, err) < 0)
+    if (start_gate(l, a, err) < 0 || connect_daemon(l, a, err) < 0)
         return -1;
     sg_maker_begin(l);
     return 0;
@@ -350,7 +347,8 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
 static struct sg_launcher *new_launcher(void)
 {
     struct sg_launcher *l = sg_new(struct sg_launcher);
-    l->cells_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.gone.fd = -1;
+    l->cells_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.child.gone.fd = -1;
+    l->gate.io.fd = l->gate.own_net_fd = l->gate.child.gone.fd = -1;
     sg_vault_init(&l->vault);
     sg_map_init(&l->by_id);
     sg_packet_init(&l->packet);
@@ -379,6 +377,8 @@ static void free_launcher(struct sg_launcher *l)
     sg_drop_fd(&l->daemon.tcp_fd);
     sg_drop_fd(&l->daemon.unix_fd);
     sg_drop_fd(&l->cells_fd);
+    sg_drop_fd(&l->gate.own_net_fd);
+    free(l->gate.program);
     free(l);
 }
 

@@ -104,6 +104,12 @@ static int check_forget(const struct sg_permit *p, const struct sg_msg *m, struc
     return check_snapshot_id(&m->l_forget.snapshot, err);
 }
 
+static int check_net(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    return check_sandbox(&m->l_net.sandbox, err);
+}
+
 static int check_nothing(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     (void)p, (void)m, (void)err;
@@ -130,6 +136,7 @@ static const struct {
     [SG_MSG_L_SNAPSHOTS] = { check_nothing, false },
     [SG_MSG_L_STORAGE] = { check_nothing, false },
     [SG_MSG_L_RULES] = { check_nothing, false },
+    [SG_MSG_L_NET] = { check_net, false },
 };
 
 int sg_permit_check(const struct sg_permit *p, bool has_hello, const struct sg_msg *m,

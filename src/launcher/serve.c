@@ -45,6 +45,7 @@ static int hello(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
         .version = SG_CTL_VERSION, .flags = own_flags(l) | pool_flag(sg_vault_is_open(&l->vault))
     };
     sg_conn_send(l, &r, -1);
+    sg_gate_join(l);
     return 0;
 }
 
@@ -182,6 +183,19 @@ static int limit(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     };
     struct sg_box *b = find(l, c->sandbox.p, err);
     if (!b || sg_box_set_limits(b, &limits, err) < 0)
+        return -1;
+    sg_conn_ok(l, m->id);
+    return 0;
+}
+
+static int net(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    struct sg_box *b = find(l, m->l_net.sandbox.p, err);
+    if (!b)
+        return -1;
+    if (!m->l_net.is_on)
+        sg_gate_detach(b);
+    else if (sg_gate_attach(b, err) < 0)
         return -1;
     sg_conn_ok(l, m->id);
     return 0;
@@ -388,14 +402,23 @@ static int rules(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
 /* ---- all of them ---- */
 
 static handler *const rows[SG_MSG_TYPE_COUNT] = {
-    [SG_MSG_L_HELLO] = hello,         [SG_MSG_L_CREATE] = create,
-    [SG_MSG_L_ADOPT] = adopt,         [SG_MSG_L_DESTROY] = destroy,
-    [SG_MSG_L_FREEZE] = freeze,       [SG_MSG_L_THAW] = thaw,
-    [SG_MSG_L_LIMIT] = limit,         [SG_MSG_L_STATS] = stats,
-    [SG_MSG_L_LIST] = list,           [SG_MSG_L_TEMPLATES] = templates,
-    [SG_MSG_L_POOL] = pool,           [SG_MSG_L_SNAPSHOT] = snapshot,
-    [SG_MSG_L_FORGET] = forget,       [SG_MSG_L_STORAGE] = storage,
-    [SG_MSG_L_SNAPSHOTS] = snapshots, [SG_MSG_L_RULES] = rules,
+    [SG_MSG_L_HELLO] = hello,
+    [SG_MSG_L_CREATE] = create,
+    [SG_MSG_L_ADOPT] = adopt,
+    [SG_MSG_L_DESTROY] = destroy,
+    [SG_MSG_L_FREEZE] = freeze,
+    [SG_MSG_L_THAW] = thaw,
+    [SG_MSG_L_LIMIT] = limit,
+    [SG_MSG_L_STATS] = stats,
+    [SG_MSG_L_LIST] = list,
+    [SG_MSG_L_TEMPLATES] = templates,
+    [SG_MSG_L_POOL] = pool,
+    [SG_MSG_L_SNAPSHOT] = snapshot,
+    [SG_MSG_L_FORGET] = forget,
+    [SG_MSG_L_STORAGE] = storage,
+    [SG_MSG_L_SNAPSHOTS] = snapshots,
+    [SG_MSG_L_RULES] = rules,
+    [SG_MSG_L_NET] = net,
 };
 
 void sg_serve(struct sg_launcher *l, const struct sg_msg *m)

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "manager/life.h"
+#include "manager/net.h"
 #include "manager/snapshot.h"
 #include "tier/tier.h"
 
@@ -124,6 +125,7 @@ static int choose_wall(struct sg_manager *m, const struct sg_who *who, const str
     else
         sg_ask_init(&p->ask, SG_OPERATION_DEFAULT);
     p->ask.needs_sandbox = true;
+    p->ask.network = (enum sg_need_net)(c->network ? c->network->mode : SG_MODE_NONE);
     if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
         sg_decision_error(&p->decision, err) < 0)
         return -1;
@@ -167,6 +169,8 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         return sg_fail(err, SG_INVALID, "its settings are over %d bytes", SG_DOOR_MAX);
     if (c->retries > RETRIES_MAX)
         return sg_fail(err, SG_INVALID, "retries must be 0 to %d", RETRIES_MAX);
+    if (c->network && sg_policy_check(c->network, err) < 0)
+        return -1;
     if (choose_wall(m, who, c, &p, err) < 0 || sg_quota_admit(m, who->org, &p.limits, err) < 0)
         return -1;
     *ret = p;
@@ -200,6 +204,10 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     s->retries_left = c->retries;
     s->door = c->door ? sg_strdup(c->door) : NULL;
     s->decision = decision_text(&p);
+    if (c->network)
+        sg_net_copy(&s->network, c->network);
+    if ((unsigned)p.decision.network < (unsigned)s->network.mode) /* what the rules leave of it */
+        s->network.mode = (enum sg_net_mode)p.decision.network;
     s->created_ms = sg_manager_unix_ms();
     sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);
     sg_pairs_copy(&s->env, c->env, c->env_n);
@@ -342,12 +350,13 @@ static void cell_made(struct sg_sandbox *s)
     s->started_ms = sg_manager_unix_ms();
     if (s->expires_ms == 0)
         sg_expiry_renew(s);
-    sg_life_expect(s, 2, answered);
+    sg_life_expect(s, 2 + sg_net_answers(s), answered);
     s->life->clock.fire = hello_late;
     sg_timer_set(l, &s->life->clock, sg_loop_now(l) + HELLO_NS);
     sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
     if (sg_cell_hello(s, sg_life_tier_answer, &err) < 0)
         sg_life_got(s, &err);
+    sg_net_open(s);
 }
 
 static void launcher_answered(void *arg, struct sg_packet *p, const struct sg_err *err)

@@ -241,6 +241,15 @@ void sg_usage_forget(struct sg_sandbox *s);
 void sg_samples_start(struct sg_manager *m);
 void sg_samples_free(struct sg_sandbox *s);
 
+/* ---- net.c ---- */
+
+/* Of a cell that was just made: its sockets and its policy, as so many answers of the step. */
+unsigned sg_net_answers(const struct sg_sandbox *s);
+void sg_net_open(struct sg_sandbox *s);
+void sg_net_reopen(struct sg_sandbox *s); /* of an adopted one */
+void sg_net_gate(void *manager, int fd);  /* a new connection to the gate; takes it */
+void sg_net_free(struct sg_manager *m, const struct sg_err *err);
+
 /* ---- health.c ---- */
 
 void sg_health_forget(struct sg_sandbox *s);

@@ -49,7 +49,8 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
                                   void (*ready)(void *arg, const struct sg_err *err), void *arg,
                                   struct sg_err *err)
 {
-    static const struct sg_tier_ops ops = { sg_death_launcher, launcher_lost, launcher_losing };
+    static const struct sg_tier_ops ops = { sg_death_launcher, launcher_lost, launcher_losing,
+                                            sg_net_gate };
     sg_auto_fd fd = launcher_fd;
     struct sg_manager *m = sg_new(struct sg_manager);
 
@@ -164,6 +165,7 @@ void sg_manager_free(struct sg_manager *m)
     for (struct sg_sandbox *s = m->newest; s; s = s->older)
         end_sandbox(s, &err);
     sg_tier_free(m->tier);
+    sg_net_free(m, &err);
     sg_reconcile_free(m);
     sg_recover_free(m);
     sg_refusals_sum(m);

@@ -30,6 +30,7 @@ struct sg_manager_options {
     struct sg_quota default_quota;
     uint64_t reconcile_ms;             /* between two looks at everything */
     const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
+    const struct sg_nets *permitted;   /* private networks that rules may allow; NULL: none */
 };
 
 /* Takes `launcher_fd`; borrows the rest. Loads the store, adopts what lives, ends what nobody
@@ -61,6 +62,7 @@ struct sg_create {
     bool drops_memory;        /* a pause at expiry keeps the files alone */
     /* Of a fork: the hidden snapshot, and whose. Else `template` may name a snapshot. */
     const char *snapshot, *parent;
+    const struct sg_policy *network; /* NULL: none */
 };
 enum { SG_DOOR_MAX = 64 << 10 };
 typedef void sg_sandbox_cb(void *arg, struct sg_sandbox *s, const struct sg_err *err);

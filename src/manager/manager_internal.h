@@ -29,6 +29,8 @@ struct sg_note;
 struct sg_snapshot;
 struct sg_recovery;
 struct sg_reconcile;
+struct sg_net_change;
+struct sg_peer;
 struct sg_tier;
 
 /* ---- metrics ---- */
@@ -58,6 +60,7 @@ struct sg_metrics {
     uint64_t hits[SG_HIT_COUNT];
     uint64_t errors[SG_KIND_COUNT]; /* of operations that were admitted, and of those refused */
     uint64_t creates, creates_parked, destroys, retries, deaths, execs, exec_output_bytes;
+    uint64_t net_bytes_out, net_bytes_in, net_allowed, net_refused;
 };
 
 /* ---- the manager ---- */
@@ -82,6 +85,8 @@ struct sg_manager {
     struct sg_store *store;
     struct sg_audit *audit; /* NULL: no record is kept (tests) */
     struct sg_tier *tier;   /* owned: the launcher */
+    struct sg_peer *gate;   /* owned; NULL: it is being started */
+    struct sg_net_change *net_changes;
     struct sg_manager_options o;
     char *default_template; /* owned; o.default_template */
     uint32_t epoch;         /* of our connections to inits: not that of the daemon before us */

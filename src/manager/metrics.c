@@ -137,6 +137,12 @@ void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out)
     one(out, "sandglass_deaths_total", c, "Sandboxes that ended by themselves.", x->deaths);
     one(out, "sandglass_execs_total", c, "Programs started.", x->execs);
     one(out, "sandglass_exec_output_bytes_total", c, "Bytes they wrote.", x->exec_output_bytes);
+    one(out, "sandglass_net_connections_total", c, "Connections that the gate let through.",
+        x->net_allowed);
+    one(out, "sandglass_net_refused_total", c, "Connections that the gate refused.",
+        x->net_refused);
+    one(out, "sandglass_net_sent_bytes_total", c, "Bytes out of sandboxes.", x->net_bytes_out);
+    one(out, "sandglass_net_received_bytes_total", c, "Bytes into sandboxes.", x->net_bytes_in);
     one(out, "sandglass_events_total", c, "Number of the last event.", m->events.seq);
     one(out, "sandglass_launcher_questions", g, "Questions that the launcher has not answered.",
         sg_tier_waiting(m->tier));

@@ -221,6 +221,7 @@ static void connected(struct sg_sandbox *s)
         adoption_failed(s, &err);
         return;
     }
+    sg_net_reopen(s);
     sg_life_hold(s); /* for each of the two answers */
     sg_life_hold(s);
     if (is_waited_for) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/jsonr.h"
 #include "manager/life.h"
+#include "manager/net.h"
 
 #include "base/banned.h"
 
@@ -106,6 +107,10 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_pairs_write(&j, &s->metadata);
     sg_json_key(&j, "env");
     sg_pairs_write(&j, &s->env);
+    if (s->network.mode != SG_MODE_NONE) {
+        sg_json_key(&j, "network");
+        sg_net_put(&j, &s->network);
+    }
     write_text(&j, "decision", s->decision);
     write_text(&j, "door", s->door);
     sg_json_close(&j, '}');
@@ -142,7 +147,7 @@ void sg_row_touch(struct sg_sandbox *s)
 /* ---- in ---- */
 
 struct spec {
-    const struct sg_jval *limits, *metadata, *env;
+    const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled;
     const char *decision, *door, *snapshot, *parent, *paused_snapshot;
@@ -161,6 +166,7 @@ static const struct sg_jfield spec_fields[] = {
     { "metadata", SG_JT_OBJECT, offsetof(struct spec, metadata), 0, 0, false },
     { "env", SG_JT_OBJECT, offsetof(struct spec, env), 0, 0, false },
     { "decision", SG_JT_STRING, offsetof(struct spec, decision), 0, 0, false },
+    { "network", SG_JT_OBJECT, offsetof(struct spec, network), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
     { "dropsMemory", SG_JT_BOOL, offsetof(struct spec, drops_memory), 0, 0, false },
     { "isPooled", SG_JT_BOOL, offsetof(struct spec, is_pooled), 0, 0, false },
@@ -196,6 +202,8 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
         return -1;
     if (spec.limits &&
         sg_json_read(spec.limits, limit_fields, SG_COUNT(limit_fields), &s->limits, err) < 0)
+        return -1;
+    if (spec.network && sg_net_read(spec.network, &s->network, err) < 0)
         return -1;
     s->timeout_ms = spec.timeout_ms;
     s->idle_ms = spec.idle_ms;

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "loop/loop.h"
 #include "manager/state.h"
+#include "net/policy.h"
 
 struct sg_manager;
 struct sg_org;
@@ -42,6 +43,7 @@ struct sg_sandbox {
     char *decision; /* owned: why it has its tier, as JSON; NULL: of an older version */
     char *door;     /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
     struct sg_sandbox_limits limits;
+    struct sg_policy network;
     int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */
     uint64_t timeout_ms, idle_ms;               /* 0: none */
     enum sg_expiry on_expiry;

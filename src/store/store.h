@@ -27,7 +27,7 @@ enum sg_store_mode {
     SG_STORE_SOON, /* as NORMAL, and on the disk within SG_STORE_SOON_MS */
     SG_STORE_FULL,
 };
-enum { SG_STORE_SOON_MS = 500, SG_STORE_EVENTS_KEPT = 100000 };
+enum { SG_STORE_SOON_MS = 500, SG_STORE_EVENTS_KEPT = 100000, SG_STORE_CONNECTIONS_KEPT = 200000 };
 
 struct sg_store_report {
     bool was_new;
@@ -85,6 +85,11 @@ struct sg_usage_row { /* adds to what is there for (org, sandbox, hour) */
     int64_t hour; /* unix hours */
     int64_t wall_ms, cpu_ns, mem_mib_ms, execs, creates, bytes_in, bytes_out;
 };
+struct sg_connection_row { /* verdict: allowed, denied, learned; protocol: tcp, udp, dns */
+    int64_t seq, at_ms;    /* seq: the store's own, when read */
+    const char *sandbox, *verdict, *protocol, *name, *address, *rule;
+    int64_t port, bytes_out, bytes_in, duration_ms, skipped;
+};
 struct sg_audit_row {
     int64_t seq, at_ms;
     const char *org, *actor, *action, *sandbox, *detail, *request, *prev, *hash;
@@ -105,6 +110,7 @@ void sg_store_put_secret(struct sg_store *s, const struct sg_secret_row *r, enum
                          sg_store_done *done, void *arg);
 void sg_store_add_event(struct sg_store *s, const struct sg_event_row *r); /* old ones are pruned */
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r);
+void sg_store_add_connection(struct sg_store *s, const struct sg_connection_row *r); /* as events */
 void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum sg_store_mode mode,
                         sg_store_done *done, void *arg);
 void sg_store_put_snapshot(struct sg_store *s, const struct sg_snapshot_row *r,
@@ -150,6 +156,13 @@ int sg_store_each_audit(struct sg_store *s, int64_t after_seq,
 int sg_store_each_usage(struct sg_store *s, const char *org, int64_t from_hour,
                         bool (*row)(void *arg, const struct sg_usage_row *r), void *arg,
                         struct sg_err *err);
+
+/* Of one sandbox, oldest first: at most `limit` after `after_seq`; the last ones where that is 0.
+ */
+int sg_store_each_connection(struct sg_store *s, const char *sandbox, int64_t after_seq,
+                             unsigned limit,
+                             bool (*row)(void *arg, const struct sg_connection_row *r), void *arg,
+                             struct sg_err *err);
 
 /* Where events and audit go on after a restart; 0 and "": nothing there yet. */
 struct sg_store_last {

@@ -42,6 +42,7 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_ADD_EVENT,
                    SG_WRITE_ADD_USAGE,
                    SG_WRITE_ADD_AUDIT,
+                   SG_WRITE_ADD_CONNECTION,
                    SG_WRITE_REMOVE_SANDBOX,
                    SG_WRITE_REMOVE_EXEC,
                    SG_WRITE_REMOVE_ORG,

@@ -146,7 +146,7 @@ static uint32_t open_question(struct sg_peer *p, enum sg_msg_type type, sg_peer_
     p->questions[i] = (struct question) { .id = (uint32_t)p->serial << 16 | (uint32_t)i,
                                           .answer = answer,
                                           .arg = arg };
-    if (p->ops->impatient >> type & 1)
+    if (p->ops->is_impatient || (type < 64 && p->ops->impatient >> type & 1))
         begin_time(p, i);
     p->question_count++;
     return p->questions[i].id;
@@ -229,7 +229,7 @@ static void deliver(struct sg_peer *p, struct sg_packet *packet)
             p->ops->late(p->arg, packet);
         return;
     }
-    if (m->type != SG_MSG_ERROR && m->type != SG_MSG_L_FAILED) {
+    if (m->type != SG_MSG_ERROR && m->type != SG_MSG_L_FAILED && m->type != SG_MSG_G_FAILED) {
         q.answer(q.arg, packet, NULL);
         return;
     }

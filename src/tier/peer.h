@@ -16,9 +16,9 @@
 
 struct sg_peer;
 
-/* `p` is NULL when there is no answer; then `err` says why. An ERROR or L_FAILED message comes as
- * `p` NULL, too, with its kind, errno and text in `err`. `p` (with its descriptors, unless taken)
- * ends with the call. */
+/* `p` is NULL when there is no answer; then `err` says why. An ERROR, L_FAILED or G_FAILED message
+ * comes as `p` NULL, too, with its kind, errno and text in `err`. `p` (with its descriptors, unless
+ * taken) ends with the call. */
 typedef void sg_peer_answer(void *arg, struct sg_packet *p, const struct sg_err *err);
 
 struct sg_peer_ops {
@@ -30,7 +30,8 @@ struct sg_peer_ops {
      * left after it, such a one is dropped together with its descriptors. */
     void (*late)(void *arg, struct sg_packet *p);
     uint64_t patience_ns; /* how long an answer to one of these may take; the others may for ever */
-    uint64_t impatient;   /* 1 << enum sg_msg_type */
+    uint64_t impatient;   /* 1 << enum sg_msg_type, of the first 64 */
+    bool is_impatient;    /* with all of them */
 };
 
 /* Takes `fd`. Returns owned. `epoch`: answers of another one are dropped (0: any). */

@@ -26,6 +26,7 @@ struct question {
     uint64_t cursor;
     char snapshot[SG_CTL_MAX_TAG + 1];
     uint32_t flags;
+    bool is_on;
     sg_tier_answer *cb;
     void *arg;
     struct sg_err err; /* of a refused one */
@@ -129,6 +130,11 @@ static void fill_rules(const struct question *q, struct sg_msg *m)
     m->l_rules.stamp = q->cursor;
 }
 
+static void fill_net(const struct question *q, struct sg_msg *m)
+{
+    m->l_net = (struct sg_msg_l_net) { sg_text_of(q->sandbox), q->is_on };
+}
+
 static void fill_hello(const struct question *q, struct sg_msg *m)
 {
     m->l_hello = (struct sg_msg_l_hello) { SG_CTL_VERSION, q->tier->epoch };
@@ -171,6 +177,7 @@ static const struct ask {
     [SG_MSG_L_FORGET] = { fill_forget, SG_MSG_L_DONE },
     [SG_MSG_L_SNAPSHOTS] = { fill_list, SG_MSG_L_LISTED },
     [SG_MSG_L_STORAGE] = { fill_none, SG_MSG_L_STORED },
+    [SG_MSG_L_NET] = { fill_net, SG_MSG_L_DONE },
 };
 
 static void refuse(struct sg_tier *t, struct question *q, const struct sg_err *err)
@@ -251,6 +258,8 @@ static void news(void *arg, struct sg_packet *p)
     struct sg_tier *t = arg;
     if (p->msg.type == SG_MSG_L_ENDED)
         t->ops.ended(t->arg, &p->msg.l_ended);
+    else if (p->msg.type == SG_MSG_L_GATE && t->ops.gate && p->fd_count == 1)
+        t->ops.gate(t->arg, sg_packet_take_fd(p, 0));
 }
 
 static void losing(void *arg)
@@ -397,6 +406,14 @@ void sg_tier_freeze(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, 
 void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
     send_question(question(t, SG_MSG_L_THAW, sandbox, cb, arg));
+}
+
+void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_NET, sandbox, cb, arg);
+
+    q->is_on = is_on;
+    send_question(q);
 }
 
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)

@@ -22,7 +22,8 @@ struct sg_tier_limits { /* 0: none */
 struct sg_tier_ops {
     void (*ended)(void *arg, const struct sg_msg_l_ended *e); /* pid 1 of a cell is gone */
     void (*lost)(void *arg, const struct sg_err *err);        /* once: the launcher is gone */
-    void (*losing)(void *arg); /* may be NULL: the same, before its questions are answered */
+    void (*losing)(void *arg);       /* may be NULL: the same, before its questions are answered */
+    void (*gate)(void *arg, int fd); /* may be NULL: a new connection to the gate; takes it */
 };
 
 /* `err` NULL: it worked. `p` is the answer and ends with the call; NULL where there was nothing to
@@ -51,6 +52,8 @@ void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, vo
 /* L_DONE. A limit of 0 stays as it is. */
 void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_limits *limits,
                    sg_tier_answer *cb, void *arg);
+/* L_DONE. Its sockets with the gate. */
+void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_answer *cb, void *arg);
 /* L_STATED. */
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_SNAPPED: the files of the sandbox as a snapshot whose id the caller chose, on the disk. */

@@ -170,6 +170,24 @@ int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct s
     return limits->pids == 13 ? sg_fail(err, SG_CONFLICT, "an unlucky number") : 0;
 }
 
+void sg_gate_join(struct sg_launcher *l)
+{
+    must(l->conn.has_hello);
+}
+
+int sg_gate_attach(struct sg_box *b, struct sg_err *err)
+{
+    (void)err;
+    must(b->state == SG_BOX_CLAIMED);
+    b->has_net = true;
+    return 0;
+}
+
+void sg_gate_detach(struct sg_box *b)
+{
+    b->has_net = false;
+}
+
 int sg_box_connect(const struct sg_box *b, struct sg_err *err)
 {
     (void)b;

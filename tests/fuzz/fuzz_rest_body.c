@@ -17,6 +17,7 @@
 #include "ctl/chan.h"
 #include "manager/approval.h"
 #include "manager/files.h"
+#include "manager/net.h"
 #include "manager/task.h"
 #include "manager/secret.h"
 #include "base/banned.h"
@@ -324,6 +325,16 @@ int sg_manager_set_metadata(struct sg_sandbox *s, const struct sg_who *who, cons
     check_pairs(v, n);
     cb(arg, s, NULL);
     return 0;
+}
+
+int sg_manager_set_network(struct sg_sandbox *s, const struct sg_who *who,
+                           const struct sg_policy *p, sg_sandbox_cb *cb, void *arg,
+                           struct sg_err *err)
+{
+    (void)s, (void)who, (void)cb, (void)arg;
+    if (sg_policy_check(p, err) < 0)
+        abort(); /* what was read is in order */
+    return refused(err);
 }
 
 int sg_manager_set_timeout(struct sg_sandbox *s, const struct sg_who *who, uint64_t timeout_ms,

@@ -77,8 +77,8 @@ def wait_for(question, seconds=10, what="it"):
 
 class Service:
     def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None,
-                 template="host"):
-        """`settings`: of [serve], over our own. `runner`: whose service it is (sg.Runner).
+                 template="host", gate=None):
+        """`settings`: of [serve], over our own; `gate`: of [gate]. `runner`: whose service it is (sg.Runner).
         `folder`: where its state is already; the caller removes it. `template`: one with a recipe is built."""
         self.owns_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="sg-svc-"))
@@ -97,6 +97,7 @@ class Service:
         self.settings = {"listen": f"127.0.0.1:{self.port}", "run_dir": str(self.run),
                          "template": template, "pool": [f"{name}={n}" for name, n in {"base": 0, template: pool}.items()],
                          **(settings or {})}
+        self.gate = gate or {}
         self.config = self.folder / "sandglass.toml"
         self.write_config()
         self.log_path = self.folder / "log"
@@ -107,7 +108,9 @@ class Service:
 
     def write_config(self):
         rows = "\n".join(f"{name} = {toml(value)}" for name, value in self.settings.items())
-        self.config.write_text(f"state_dir = {toml(str(self.state))}\n[serve]\n{rows}\n")
+        gate = "\n".join(f"{name} = {toml(value)}" for name, value in self.gate.items())
+        self.config.write_text(
+            f"state_dir = {toml(str(self.state))}\n[serve]\n{rows}\n[gate]\n{gate}\n")
 
     # ---- its life ----
 
@@ -186,7 +189,8 @@ class Service:
         # Serve's own, and what it left when it died: that is our child now (leaks.adopt_orphans).
         tree = [self.process.pid] if self.process.poll() is None else []
         tree += [pid for pid, row in table.items() if row[0] == os.getpid() and
-                 row[2] in ("sandglass-launc", "sandglassd", "sandglass-init")]
+                 row[2] in ("sandglass-launc", "sandglassd", "sandglass-init",
+                            "sandglass-gate")]
         for pid in tree:
             tree += [child for child, row in table.items() if row[0] == pid]
         for pid in tree:
@@ -231,6 +235,9 @@ class Service:
 
     def daemon_pid(self):
         return wait_for(lambda: self.find(self.launcher_pid(), "sandglassd"), what="a daemon")
+
+    def gate_pid(self):
+        return wait_for(lambda: self.find(self.launcher_pid(), "sandglass-gate"), what="a gate")
 
     def kill9(self, pid):
         os.kill(pid, signal.SIGKILL)

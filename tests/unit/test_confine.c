@@ -25,9 +25,10 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "daemon/confine.h"
+#include "daemon/seccomp_data.h"
 #include "loop/loop.h"
 #include "store/store.h"
+#include "sys/confine.h"
 #include "base/banned.h"
 
 enum { NOBODY = 65534, NOT_CONFINED = 200 };
@@ -60,6 +61,15 @@ static void remove_rig(const struct rig *r)
     assert_int_equal(nftw(r->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+static struct sg_confine confine_to(const char *state_dir)
+{
+    return (struct sg_confine) { .name = "daemon",
+                                 .id = SG_DAEMON_ID,
+                                 .state_dir = state_dir,
+                                 .filter = sg_seccomp_daemon,
+                                 .filter_len = sg_seccomp_daemon_len };
+}
+
 static void become_confined(const struct rig *r)
 {
     struct sg_err err = { 0 };
@@ -69,7 +79,8 @@ static void become_confined(const struct rig *r)
          setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
          prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)) /* as one who has never been root */
         _exit(NOT_CONFINED);
-    if (sg_confine(r->state, &got, &err) < 0) {
+    const struct sg_confine confine = confine_to(r->state);
+    if (sg_confine(&confine, &got, &err) < 0) {
         (void)fprintf(stderr, "%s\n", err.msg);
         _exit(NOT_CONFINED);
     }
@@ -383,7 +394,8 @@ static void a_state_directory_behind_a_link_is_refused(void **state)
     assert_int_equal(symlink("/tmp", r.state), 0);
     struct sg_err err;
     struct sg_confined got;
-    assert_true(sg_confine(r.state, &got, &err) < 0); /* before anything has changed */
+    const struct sg_confine confine = confine_to(r.state);
+    assert_true(sg_confine(&confine, &got, &err) < 0); /* before anything has changed */
     assert_non_null(strstr(err.msg, "state directory"));
     remove_rig(&r);
 }

@@ -107,6 +107,8 @@ static bool put_usage(void *arg, const struct sg_usage_row *r)
     put_i64(j, "memoryMibMs", r->mem_mib_ms);
     put_i64(j, "execs", r->execs);
     put_i64(j, "creates", r->creates);
+    put_i64(j, "bytesIn", r->bytes_in);
+    put_i64(j, "bytesOut", r->bytes_out);
     sg_json_close(j, '}');
     return true;
 }

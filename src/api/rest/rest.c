@@ -32,6 +32,11 @@ static const struct sg_route rows[] = {
     { M_POST,   S "/start", X, N, sg_rest_sandbox_start, "Allow processes again" },
     { M_GET,    S "/stats", R, N, sg_rest_sandbox_stats, "What it uses" },
     { M_GET,    S "/health", R, N, sg_rest_sandbox_health, "Does it answer?" },
+    { M_GET,    S "/network", R, N, sg_rest_network_get, "Which network it has" },
+    { M_PUT,    S "/network", X, N, sg_rest_network_put, "Change its network, from now on" },
+    { M_GET,    S "/network/explain", R, 0, sg_rest_network_explain, "Would it get there, and why?" },
+    { M_GET,    S "/network/learned", R, N, sg_rest_network_learned, "The rules that would have sufficed" },
+    { M_GET,    S "/connections", R, 0, sg_rest_connections, "What the gate decided" },
     { M_GET,    "/v1/health", R, N, sg_rest_health_all, "Do all sandboxes answer?" },
 
     { M_POST,   S "/exec", X, 0, sg_rest_exec_start, "Run a command" },

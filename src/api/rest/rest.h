@@ -76,7 +76,8 @@ struct sg_rest_ask {
     uint64_t parallel, seconds;
     const struct sg_jval *capabilities;
 };
-/* Rows of a table of fields, for a struct that has a sg_rest_ask at `at`. */
+/* Rows of a table of fields, for a struct that has a sg_rest_ask at `at`; all but `network`, which
+ * is a policy where there is more to say of it. */
 #define SG_REST_ASK_ROW(key, type, at, field, max)                                                 \
     {                                                                                              \
         key, type, (at) + offsetof(struct sg_rest_ask, field), 0, max, false                       \
@@ -86,7 +87,6 @@ struct sg_rest_ask {
         SG_REST_ASK_ROW("trust", SG_JT_STRING, at, trust, 0),                                      \
         SG_REST_ASK_ROW("agent", SG_JT_STRING, at, agent, 0),                                      \
         SG_REST_ASK_ROW("tier", SG_JT_STRING, at, tier, 0),                                        \
-        SG_REST_ASK_ROW("network", SG_JT_STRING, at, network, 0),                                  \
         SG_REST_ASK_ROW("needsFiles", SG_JT_STRING, at, files, 0),                                 \
         SG_REST_ASK_ROW("parallel", SG_JT_U64, at, parallel, UINT32_MAX),                          \
         SG_REST_ASK_ROW("seconds", SG_JT_U64, at, seconds, UINT32_MAX),                            \
@@ -106,7 +106,8 @@ sg_rest_handler sg_rest_sandbox_create, sg_rest_sandbox_list, sg_rest_sandbox_ge
     sg_rest_sandbox_patch, sg_rest_sandbox_delete, sg_rest_sandbox_delete_all,
     sg_rest_sandbox_timeout, sg_rest_sandbox_keepalive, sg_rest_sandbox_pause,
     sg_rest_sandbox_resume, sg_rest_sandbox_stop, sg_rest_sandbox_start, sg_rest_sandbox_stats,
-    sg_rest_sandbox_health;
+    sg_rest_sandbox_health, sg_rest_network_get, sg_rest_network_put, sg_rest_network_explain,
+    sg_rest_network_learned, sg_rest_connections;
 sg_rest_handler sg_rest_exec_start, sg_rest_exec_list, sg_rest_exec_get, sg_rest_exec_output,
     sg_rest_exec_stdin, sg_rest_exec_signal, sg_rest_exec_resize, sg_rest_exec_kill,
     sg_rest_exec_attach_ws, sg_rest_exec_start_ws;

@@ -53,7 +53,9 @@ int sg_rest_read_ask(const struct sg_rest_ask *in, struct sg_ask *ret, struct sg
 
 int sg_rest_route(struct sg_call *c, struct sg_err *err)
 {
-    static const struct sg_jfield fields[] = { SG_REST_ASK_ROWS(0) };
+    static const struct sg_jfield fields[] = {
+        SG_REST_ASK_ROWS(0), SG_REST_ASK_ROW("network", SG_JT_STRING, 0, network, 0)
+    };
     struct sg_rest_ask in = { 0 };
     struct sg_ask a;
     struct sg_decision d;

@@ -5,6 +5,7 @@
 
 #include "api/rest/rest.h"
 #include "base/auto.h"
+#include "manager/net.h"
 #include "wire/url.h"
 #include "base/banned.h"
 
@@ -12,7 +13,7 @@ enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, MAX_RETRIES = 10, MAX_FILTERS = 16 }
 
 struct create_body {
     const char *template, *on_expiry;
-    const struct sg_jval *limits, *metadata, *env;
+    const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries;
     struct sg_rest_ask ask;
 };
@@ -25,6 +26,7 @@ static const struct sg_jfield create_fields[] = {
     { "onExpiry", SG_JT_STRING, AT(on_expiry), 0, 0, false },
     { "metadata", SG_JT_OBJECT, AT(metadata), 0, 0, false },
     { "env", SG_JT_OBJECT, AT(env), 0, 0, false },
+    { "network", SG_JT_VALUE, AT(network), 0, 0, false },
     { "retries", SG_JT_U64, AT(retries), 0, MAX_RETRIES, false },
     SG_REST_ASK_ROWS(AT(ask)),
 };
@@ -47,6 +49,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     struct create_body b = { .timeout_ms = UINT64_MAX };
     const struct sg_jval *body;
     struct sg_create create = { 0 };
+    struct sg_policy network = { 0 };
     struct sg_pair *metadata = NULL, *env = NULL;
     struct sg_ask ask;
     if (sg_call_json(c, &body, err) < 0 ||
@@ -55,8 +58,13 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
         sg_call_pairs(c, b.metadata, "metadata", &metadata, &create.metadata_n, err) < 0 ||
         sg_call_pairs(c, b.env, "env", &env, &create.env_n, err) < 0 ||
         read_expiry(b.on_expiry, &create.on_expiry, err) < 0 ||
-        sg_rest_read_ask(&b.ask, &ask, err) < 0)
+        (b.network && sg_net_read(b.network, &network, err) < 0))
         return -1;
+    b.ask.network = sg_net_mode_name(network.mode);
+    if (sg_rest_read_ask(&b.ask, &ask, err) < 0) {
+        sg_policy_done(&network);
+        return -1;
+    }
     create.ask = &ask;
     create.template = b.template;
     create.timeout_ms = b.timeout_ms;
@@ -64,7 +72,10 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     create.metadata = metadata;
     create.env = env;
     create.retries = (unsigned)b.retries;
-    return sg_manager_create(c->manager, &c->who, &create, sg_rest_reply_created, c, err);
+    create.network = &network;
+    int got = sg_manager_create(c->manager, &c->who, &create, sg_rest_reply_created, c, err);
+    sg_policy_done(&network);
+    return got;
 }
 
 /* ---- list ---- */

@@ -7,6 +7,7 @@
 #include "api/rest/rest.h"
 #include "base/auto.h"
 #include "wire/base64.h"
+#include "manager/net.h"
 #include "base/banned.h"
 
 void sg_rest_open_list(struct sg_json *j, struct sg_buf *out, const char *key)
@@ -113,6 +114,8 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     put_str(j, "parent", s->parent);
     if (s->state == SBX_PAUSED) /* what is kept of it, and until when */
         put_str(j, "paused", s->paused_snapshot ? "disk" : "memory");
+    sg_json_key(j, "network");
+    sg_net_put(j, &s->network);
     sg_json_close(j, '}');
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A list of steps, in the order in which each still has what it needs: mounts need the namespace,
  * the bounding set and the id need capabilities, and the filter forbids all of them. */
-#include "daemon/confine.h"
+#include "sys/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sched.h>
@@ -22,7 +23,6 @@
 #include "base/auto.h"
 #include "base/parse.h"
 #include "base/str.h"
-#include "daemon/seccomp_data.h"
 #include "sys/kfile.h"
 #include "sys/mnt.h"
 #include "base/banned.h"
@@ -30,7 +30,7 @@
 #define FLAGS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
 struct confine {
-    const char *state_dir;
+    const struct sg_confine *o;
     uint32_t uid, gid; /* what we end up as */
     bool has_own_id;
     int root_fd; /* the tmpfs; owned */
@@ -64,20 +64,23 @@ static bool is_mapped(const char *file, uint32_t id)
 static int choose_id(struct confine *c, struct sg_err *err)
 {
     (void)err;
-    c->has_own_id = geteuid() == 0 && is_mapped("/proc/self/uid_map", SG_DAEMON_ID) &&
-                    is_mapped("/proc/self/gid_map", SG_DAEMON_ID);
-    c->uid = c->has_own_id ? SG_DAEMON_ID : geteuid();
-    c->gid = c->has_own_id ? SG_DAEMON_ID : getegid();
+    c->has_own_id = geteuid() == 0 && is_mapped("/proc/self/uid_map", c->o->id) &&
+                    is_mapped("/proc/self/gid_map", c->o->id);
+    c->uid = c->has_own_id ? c->o->id : geteuid();
+    c->gid = c->has_own_id ? c->o->id : getegid();
     return 0;
 }
 
 static int give_state(struct confine *c, struct sg_err *err)
 {
-    if (sg_mkdir_all(c->state_dir, 0700, err) < 0)
+    const char *dir = c->o->state_dir;
+    if (!dir)
+        return 0;
+    if (sg_mkdir_all(dir, 0700, err) < 0)
         return -1;
-    sg_auto_fd fd = open(c->state_dir, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    sg_auto_fd fd = open(dir, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchown(fd, c->uid, c->gid) < 0 || fchmod(fd, 0700) < 0)
-        return sg_fail_sys(err, "%s", sg_quote(c->state_dir).s);
+        return sg_fail_sys(err, "%s", sg_quote(dir).s);
     return 0;
 }
 
@@ -113,8 +116,8 @@ static int enter_userns(struct confine *c, struct sg_err *err)
 
 static int enter_namespaces(struct confine *c, struct sg_err *err)
 {
-    (void)c;
-    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET) < 0)
+    const int net = c->o->keeps_net ? 0 : CLONE_NEWNET;
+    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | net) < 0)
         return sg_fail_sys(err, "unshare");
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return sg_fail_sys(err, "make mounts private");
@@ -125,19 +128,20 @@ static int enter_namespaces(struct confine *c, struct sg_err *err)
 static int build_root(struct confine *c, struct sg_err *err)
 {
     enum { BYTES = 4096, INODES = 4 };
-    sg_auto_fd state = sg_mnt_clone(AT_FDCWD, c->state_dir, false, err);
-    if (state < 0 || sg_mnt_attr(state, FLAGS, 0, err) < 0)
+    const char *dir = c->o->state_dir;
+    sg_auto_fd state = dir ? sg_mnt_clone(AT_FDCWD, dir, false, err) : -1;
+    if (dir && (state < 0 || sg_mnt_attr(state, FLAGS, 0, err) < 0))
         return -1;
     c->root_fd = sg_mnt_tmpfs(BYTES, INODES, FLAGS, err);
     if (c->root_fd < 0)
         return -1;
-    if (mkdirat(c->root_fd, "state", 0755) < 0)
+    if (dir && mkdirat(c->root_fd, "state", 0755) < 0)
         return sg_fail_sys(err, "make /state");
     if (sg_mnt_attr(c->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
         return -1;
     if (move_mount(c->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach the new root");
-    if (move_mount(state, "", c->root_fd, "state", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (dir && move_mount(state, "", c->root_fd, "state", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach /state");
     return 0;
 }
@@ -200,10 +204,9 @@ static int stay_low(struct confine *c, struct sg_err *err)
 
 static int install_filter(struct confine *c, struct sg_err *err)
 {
-    (void)c;
     const struct sock_fprog program = {
-        .len = sg_seccomp_daemon_len,
-        .filter = (struct sock_filter *)sg_seccomp_daemon, /* the kernel only reads it */
+        .len = c->o->filter_len,
+        .filter = (struct sock_filter *)c->o->filter, /* the kernel only reads it */
     };
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
         return sg_fail_sys(err, "seccomp");
@@ -228,13 +231,13 @@ static const struct {
     { "install the system call filter", install_filter },
 };
 
-int sg_confine(const char *state_dir, struct sg_confined *ret, struct sg_err *err)
+int sg_confine(const struct sg_confine *o, struct sg_confined *ret, struct sg_err *err)
 {
-    struct confine c = { .state_dir = state_dir, .root_fd = -1 };
+    struct confine c = { .o = o, .root_fd = -1 };
     for (size_t i = 0; i < SG_COUNT(steps); i++)
         if (steps[i].run(&c, err) < 0) {
             sg_drop_fd(&c.root_fd);
-            return sg_wrap(err, "confine the daemon: %s", steps[i].name);
+            return sg_wrap(err, "confine the %s: %s", o->name, steps[i].name);
         }
     *ret = (struct sg_confined) { .uid = c.uid, .has_own_id = c.has_own_id };
     return 0;

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/auto.h"
+#include "gate/gate.h"
+#include "base/banned.h"
+
+/* 198.18.0.0/15: nobody's in the world, and ours in here. Its first addresses are kept for servers
+ * of our own (the one that resolv.conf names is 198.18.0.1). */
+#define SYNTHETIC       0xc6120000u
+#define SYNTHETIC_MASK  0xfffe0000u
+#define SYNTHETIC_FIRST 256u
+#define SYNTHETIC_COUNT (31u * SG_BOX_NAMES)
+
+enum { FIRST_NAMES = 16, BURST_MS = 50 };
+static const int64_t LEAST_BURST = 64 << 10;
+
+bool sg_bucket_take(struct sg_bucket *b, uint64_t rate, uint64_t burst, uint64_t n, uint64_t now_ns)
+{
+    const uint64_t elapsed_us = b->at_ns ? (now_ns - b->at_ns) / 1000 : UINT64_MAX;
+    const uint64_t most = burst * 1000;
+    b->at_ns = now_ns;
+    if (elapsed_us >= most * 1000 / (rate ? rate : 1)) /* long enough to be full */
+        b->milli = most;
+    else
+        b->milli += elapsed_us * rate / 1000;
+    if (b->milli > most)
+        b->milli = most;
+    if (b->milli < n * 1000)
+        return false;
+    b->milli -= n * 1000;
+    return true;
+}
+
+/* ---- life ---- */
+
+struct sg_gate_box *sg_gate_box_find(struct sg_gate *g, const char *id, bool makes)
+{
+    struct sg_gate_box *b = sg_map_find(&g->boxes, id);
+    if (b || !makes)
+        return b;
+    b = sg_new(struct sg_gate_box);
+    b->gate = g;
+    (void)snprintf(b->id, sizeof b->id, "%s", id);
+    b->udp.fd = b->tcp.io.fd = b->link_fd = b->raw_fds[0] = b->raw_fds[1] = -1;
+    sg_map_init(&b->by_name);
+    sg_map_put(&g->boxes, b->id, b);
+    return b;
+}
+
+static bool is_kind(int fd, int type, bool listens)
+{
+    int got_type = 0, got_listens = 0;
+    socklen_t n = sizeof got_type, m = sizeof got_listens;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &got_type, &n) == 0 && got_type == type &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &got_listens, &m) == 0 &&
+           (got_listens != 0) == listens;
+}
+
+static void drop_sockets(struct sg_gate_box *b)
+{
+    if (!b->has_sockets)
+        return;
+    b->has_sockets = false;
+    sg_acceptor_close(&b->tcp);
+    sg_io_drop(b->gate->loop, &b->udp);
+    sg_drop_fd(&b->link_fd);
+    sg_drop_fd(&b->raw_fds[0]);
+    sg_drop_fd(&b->raw_fds[1]);
+}
+
+int sg_gate_box_attach(struct sg_gate_box *b, struct sg_packet *p, struct sg_err *err)
+{
+    if (p->fd_count != SG_G_FD_COUNT || !is_kind(p->fds[SG_G_TCP], SOCK_STREAM, true) ||
+        !is_kind(p->fds[SG_G_UDP], SOCK_DGRAM, false) ||
+        !is_kind(p->fds[SG_G_RAW4], SOCK_RAW, false) ||
+        !is_kind(p->fds[SG_G_RAW6], SOCK_RAW, false))
+        return sg_fail(err, SG_INVALID, "these are not the sockets of a sandbox");
+    drop_sockets(b);
+    b->has_sockets = true;
+    b->link_fd = sg_packet_take_fd(p, SG_G_LINK);
+    b->raw_fds[0] = sg_packet_take_fd(p, SG_G_RAW4);
+    b->raw_fds[1] = sg_packet_take_fd(p, SG_G_RAW6);
+    b->udp = (struct sg_io) { .fd = sg_packet_take_fd(p, SG_G_UDP), .ready = sg_gate_udp_ready };
+    if (sg_acceptor_open(&b->tcp, b->gate->loop, sg_packet_take_fd(p, SG_G_TCP), sg_gate_flow_came,
+                         err) < 0)
+        return -1;
+    return sg_io_want(b->gate->loop, &b->udp, EPOLLIN, err);
+}
+
+static void forget_names(struct sg_gate_box *b)
+{
+    for (uint32_t i = 0; i < b->bound_cap; i++)
+        if (b->bound[i]) {
+            free(b->bound[i]->name);
+            free(b->bound[i]);
+        }
+    free(b->bound);
+    sg_map_done(&b->by_name);
+}
+
+void sg_gate_box_free(struct sg_gate_box *b)
+{
+    drop_sockets(b);
+    sg_gate_dns_forget(b);
+    sg_gate_flow_forget(b);
+    sg_gate_udp_forget(b);
+    forget_names(b);
+    sg_policy_done(&b->policy);
+    (void)sg_map_remove(&b->gate->boxes, b->id);
+    free(b);
+}
+
+/* ---- policy ---- */
+
+static int add_all(struct sg_netrules *r, struct sg_texts list, struct sg_err *err)
+{
+    for (struct sg_text one; sg_text_next(&list, &one);)
+        if (sg_netrules_add(r, (struct sg_str) { one.p, one.n }, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* The new one is whole before the old one goes; what it no longer allows ends at once. */
+int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, struct sg_err *err)
+{
+    struct sg_policy p = { .mode = (enum sg_net_mode)m->mode,
+                           .learns = m->flags & SG_G_LEARNS,
+                           .allow_first = m->flags & SG_G_ALLOW_FIRST,
+                           .mbps = m->mbps,
+                           .max_bytes = m->max_bytes,
+                           .max_connections = m->max_connections,
+                           .connections_per_s = m->connections_per_s };
+    if (m->mbps > SG_POLICY_MBPS_MAX || add_all(&p.allow, m->allow, err) < 0 ||
+        add_all(&p.deny, m->deny, err) < 0) {
+        sg_policy_done(&p);
+        return m->mbps > SG_POLICY_MBPS_MAX ? sg_fail(err, SG_INVALID, "mbps is too large") : -1;
+    }
+    sg_policy_done(&b->policy);
+    b->policy = p;
+    b->has_policy = true;
+    b->flow_rate = (struct sg_bucket) { 0 };
+    b->allowance_at_ns = 0;
+    sg_gate_flow_recheck(b);
+    sg_gate_udp_recheck(b);
+    return 0;
+}
+
+const struct sg_policy *sg_gate_box_rules(const struct sg_gate_box *b)
+{
+    return b->has_policy ? &b->policy : NULL;
+}
+
+/* ---- names ---- */
+
+bool sg_gate_box_name_of(const struct sg_gate_box *b, const struct sg_addr *a,
+                         const char **ret_name)
+{
+    *ret_name = NULL;
+    if (!sg_addr_is_v4(a) || (sg_addr_to_v4(a) & SYNTHETIC_MASK) != SYNTHETIC)
+        return false;
+    const uint32_t index = (sg_addr_to_v4(a) & ~SYNTHETIC_MASK) - SYNTHETIC_FIRST;
+    const struct sg_bound *n = b->bound_cap ? b->bound[index % b->bound_cap] : NULL;
+    if (n && n->index == index)
+        *ret_name = n->name;
+    return true;
+}
+
+/* Live indices are the last `bound_cap` ones, so that no two of them share a place, neither here
+ * nor in a table twice as large; as long as its size divides the count of addresses. */
+static void grow_names(struct sg_gate_box *b)
+{
+    const uint32_t cap = b->bound_cap ? b->bound_cap * 2 : FIRST_NAMES;
+    struct sg_bound **grown = sg_alloc(cap * sizeof(struct sg_bound *));
+    for (uint32_t i = 0; i < b->bound_cap; i++)
+        if (b->bound[i])
+            grown[b->bound[i]->index % cap] = b->bound[i];
+    free(b->bound);
+    b->bound = grown;
+    b->bound_cap = cap;
+}
+_Static_assert(SYNTHETIC_FIRST + SYNTHETIC_COUNT < 131072, "within the range");
+
+struct sg_addr sg_gate_box_bind(struct sg_gate_box *b, const char *name)
+{
+    struct sg_bound *n = sg_map_find(&b->by_name, name);
+    if (!n) {
+        if (b->by_name.n >= b->bound_cap && b->bound_cap < SG_BOX_NAMES)
+            grow_names(b);
+        struct sg_bound **place = &b->bound[b->next_index % b->bound_cap];
+        if (*place) { /* the oldest: its address is never another's, only nobody's */
+            (void)sg_map_remove(&b->by_name, (*place)->name);
+            free((*place)->name);
+            free(*place);
+        }
+        n = sg_new(struct sg_bound);
+        n->index = b->next_index;
+        n->name = sg_strdup(name);
+        *place = n;
+        sg_map_put(&b->by_name, n->name, n);
+        b->next_index = (b->next_index + 1) % SYNTHETIC_COUNT;
+    }
+    return sg_addr_v4(SYNTHETIC + SYNTHETIC_FIRST + n->index);
+}
+
+/* ---- allowances ---- */
+
+size_t sg_gate_box_allow(struct sg_gate_box *b, size_t wanted)
+{
+    if (!b->policy.mbps)
+        return wanted;
+    const uint64_t now = sg_loop_now(b->gate->loop), rate = b->policy.mbps * 125000;
+    int64_t burst = (int64_t)(rate / 1000 * BURST_MS);
+    if (burst < LEAST_BURST)
+        burst = LEAST_BURST;
+    if (!b->allowance_at_ns)
+        b->allowance = burst;
+    else
+        b->allowance += (int64_t)((now - b->allowance_at_ns) / 1000 * rate / 1000000);
+    if (b->allowance > burst)
+        b->allowance = burst;
+    b->allowance_at_ns = now;
+    if (b->allowance <= 0)
+        return 0;
+    return wanted < (size_t)b->allowance ? wanted : (size_t)b->allowance;
+}
+
+void sg_gate_box_count(struct sg_gate_box *b, uint64_t out, uint64_t in)
+{
+    b->usage.bytes_out += out;
+    b->usage.bytes_in += in;
+    b->total_bytes += out + in;
+    if (b->policy.mbps)
+        b->allowance -= (int64_t)(out + in);
+}
+
+bool sg_gate_box_is_spent(const struct sg_gate_box *b)
+{
+    return b->policy.max_bytes && b->total_bytes >= b->policy.max_bytes;
+}

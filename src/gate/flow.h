@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection of a sandbox, from its arrival to the record of its end.
+ *
+ *     came      accepted; where it wanted to go is the address that it was accepted at
+ *     judged    by name or address; a name is looked up, and every address judged
+ *     dialled   while what the client says first is looked at (sniff.h)
+ *     joined    bytes pass; those of the client not before it was looked at
+ *
+ * Each step either goes on or ends the flow, after which it must not be touched. */
+#pragma once
+
+#include "gate/gate.h"
+#include "gate/resolve.h"
+#include "gate/web.h"
+
+enum { SG_FLOW_ADDRS = 4 };
+
+struct sg_way {  /* one direction */
+    int pipe[2]; /* -1: nothing is under way */
+    size_t held; /* bytes in it */
+    bool has_ended, is_shut;
+    uint64_t bytes;
+};
+
+struct sg_flow {
+    struct sg_gate_box *box;
+    struct sg_flow *next, **link;
+    struct sg_io client, server;
+    struct sg_way up, down; /* up: out of the sandbox */
+    struct sg_addr wanted, real;
+    uint16_t port;
+    char *name; /* owned; NULL: an address as such */
+    char *rule; /* owned: what allowed it */
+    uint64_t began_ns;
+    struct sg_lookup lookup;
+    struct sg_timer timer; /* until it is dialled; until a refusal was read */
+    struct sg_addr addrs[SG_FLOW_ADDRS];
+    unsigned addr_count, addr_at;
+    struct sg_web *web;    /* owned; NULL: bytes pass as they are */
+    struct sg_buf web_out; /* of it: what may go on */
+    bool is_asking;        /* for an upgrade */
+    size_t sniffed;        /* bytes that were looked at */
+    bool is_learned, is_connected, is_sniffed, is_told;
+    bool is_waiting; /* for an allowance */
+    struct sg_flow *next_waiting;
+};
+
+/* ---- flow.c ---- */
+
+/* Records it and frees it. `why` NULL: it came to its end. */
+void sg_flow_end(struct sg_flow *f, const char *why);
+/* Turns it down, in words where the client speaks HTTP, and frees it then or later. */
+void sg_flow_refuse(struct sg_flow *f, const char *rule, bool speaks_http);
+
+/* ---- sniff.c ---- */
+
+/* The client has said something. 1: it may go on (is_sniffed). 0: there is more to come. -1: it was
+ * refused. */
+int sg_flow_sniff(struct sg_flow *f);
+/* "" where the names agree; else why not. `said` as it came, perhaps with a port. */
+void sg_flow_agrees(const struct sg_flow *f, struct sg_str said, struct sg_netverdict *ret);
+
+/* ---- relay.c ---- */
+
+/* Moves what can be moved and asks the loop for the rest. */
+void sg_flow_relay(struct sg_flow *f);
+void sg_way_init(struct sg_way *w);
+void sg_way_done(struct sg_way *w);
+void sg_flow_stop_waiting(struct sg_flow *f);

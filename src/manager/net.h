@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network of a sandbox: its policy, the gate that enforces it, and the record of what the gate
+ * decided.
+ *
+ * A policy is the name of a mode, or a JSON object in which everything may be left out:
+ *
+ *     {"mode":"filtered","allow":["pypi.org:443","*.pythonhosted.org:443"],"deny":["10.0.0.0/8"],
+ *      "learn":false,"mbps":50,"maxBytes":1e9,"maxConnections":200,"connectionsPerSecond":20}
+ *
+ * X1. The row says what is to be before the gate is told; a gate that is not there is told when it
+ *     is, and refuses everything until then.
+ * X2. Neither daemon nor gate keeps a policy that the other does not have: a new gate is told all
+ *     of them, a new daemon tells them all again. */
+#pragma once
+
+#include "manager/manager.h"
+#include "net/policy.h"
+
+struct sg_jval;
+struct sg_json;
+
+/* SG_INVALID names what is wrong. `ret` is the caller's to end. */
+int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *err);
+void sg_net_put(struct sg_json *j, const struct sg_policy *p); /* the object */
+void sg_net_copy(struct sg_policy *to, const struct sg_policy *from);
+
+/* From then on. Copies. */
+int sg_manager_set_network(struct sg_sandbox *s, const struct sg_who *who,
+                           const struct sg_policy *p, sg_sandbox_cb *cb, void *arg,
+                           struct sg_err *err);
+
+/* What would be decided about "host:port" (or "udp:host:port"). */
+int sg_manager_net_explain(struct sg_sandbox *s, const struct sg_who *who, const char *to,
+                           struct sg_netverdict *ret, struct sg_err *err);
+
+/* What was decided, oldest first, after `after_seq`; the last `limit` of them where that is 0. */
+struct sg_connection_row;
+int sg_manager_connections(struct sg_sandbox *s, const struct sg_who *who, int64_t after_seq,
+                           unsigned limit,
+                           bool (*row)(void *arg, const struct sg_connection_row *r), void *arg,
+                           struct sg_err *err);
+/* The rules that would have sufficed for what was let through and recorded. */
+int sg_manager_net_learned(struct sg_sandbox *s, const struct sg_who *who, struct sg_policy *ret,
+                           struct sg_err *err);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/policy.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/banned.h"
+
+enum { DNS_OVER_TLS = 853, NETS_MAX = 64 };
+
+static const struct {
+    const char *name;
+    enum sg_net_mode mode;
+} modes[] = { /* the first of each is its name */
+              { "none", SG_MODE_NONE },
+              { "filtered", SG_MODE_FILTERED },
+              { "open", SG_MODE_OPEN },
+              { "isolated", SG_MODE_FILTERED },
+              { "bridge", SG_MODE_OPEN }
+};
+
+const char *sg_net_mode_name(enum sg_net_mode m)
+{
+    return modes[m].name;
+}
+
+int sg_net_mode_parse(const char *text, enum sg_net_mode *ret, struct sg_err *err)
+{
+    for (size_t i = 0; i < SG_COUNT(modes); i++)
+        if (strcmp(modes[i].name, text) == 0) {
+            *ret = modes[i].mode;
+            return 0;
+        }
+    return sg_fail(err, SG_INVALID, "the network's mode is none, filtered or open, not %s",
+                   sg_quote(text).s);
+}
+
+/* ---- lists ---- */
+
+/* Room for one more, by powers of two. */
+static void *grow(void *v, size_t n, size_t size)
+{
+    if (n & (n - 1) || !size)
+        return v;
+    void *more = realloc(v, (n ? 2 * n : 1) * size);
+    if (!more)
+        abort(); /* as sg_alloc() */
+    return more;
+}
+
+int sg_netrules_add(struct sg_netrules *r, struct sg_str text, struct sg_err *err)
+{
+    struct sg_netrule one;
+    if (r->n == SG_POLICY_RULES)
+        return sg_fail(err, SG_EXHAUSTED, "over %d rules", SG_POLICY_RULES);
+    if (sg_netrule_parse(text, &one, err) < 0)
+        return -1;
+    r->v = grow(r->v, r->n, sizeof *r->v);
+    r->v[r->n++] = one;
+    return 0;
+}
+
+static void rules_done(struct sg_netrules *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        sg_netrule_done(&r->v[i]);
+    free(r->v);
+}
+
+void sg_policy_done(struct sg_policy *p)
+{
+    rules_done(&p->allow);
+    rules_done(&p->deny);
+    *p = (struct sg_policy) { 0 };
+}
+
+int sg_policy_check(const struct sg_policy *p, struct sg_err *err)
+{
+    if (p->mode == SG_MODE_NONE && (p->allow.n || p->learns))
+        return sg_fail(err, SG_INVALID, "mode none allows nothing: use filtered with these rules");
+    if (p->mode == SG_MODE_OPEN && p->learns)
+        return sg_fail(err, SG_INVALID, "mode open has nothing to learn: use filtered");
+    for (size_t i = 0; i < p->allow.n && !p->allow_first; i++)
+        for (size_t k = 0; k < p->deny.n; k++)
+            if (strcmp(p->allow.v[i].text, p->deny.v[k].text) == 0)
+                return sg_fail(err, SG_INVALID, "rule %s is both allowed and denied",
+                               sg_quote(p->allow.v[i].text).s);
+    return 0;
+}
+
+int sg_nets_add(struct sg_nets *n, struct sg_str text, struct sg_err *err)
+{
+    struct sg_cidr one;
+    if (n->n == NETS_MAX)
+        return sg_fail(err, SG_EXHAUSTED, "over %d networks", NETS_MAX);
+    if (sg_cidr_parse(text, &one, err) < 0)
+        return -1;
+    n->v = grow(n->v, n->n, sizeof *n->v);
+    n->v[n->n++] = one;
+    return 0;
+}
+
+void sg_nets_done(struct sg_nets *n)
+{
+    free(n->v);
+    *n = (struct sg_nets) { 0 };
+}
+
+bool sg_nets_has(const struct sg_nets *n, const struct sg_addr *a)
+{
+    for (size_t i = 0; i < n->n; i++)
+        if (sg_cidr_has(&n->v[i], a))
+            return true;
+    return false;
+}
+
+/* ---- judging ---- */
+
+/* Of a name alone (port 0) `needs_all` asks for a rule that holds for every port. */
+static const struct sg_netrule *find(const struct sg_netrules *r, const struct sg_target *t,
+                                     bool needs_all)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (sg_netrule_matches(&r->v[i], t) && !(needs_all && !t->port && r->v[i].port_count))
+            return &r->v[i];
+    return NULL;
+}
+
+__attribute__((format(printf, 3, 4))) static void say(struct sg_netverdict *v, bool is_allowed,
+                                                      const char *fmt, ...)
+{
+    va_list ap;
+    v->is_allowed = is_allowed;
+    v->is_learned = false;
+    va_start(ap, fmt);
+    (void)vsnprintf(v->rule, sizeof v->rule, fmt, ap);
+    va_end(ap);
+}
+
+/* UDP, and the port of DNS over TLS, carry whatever one likes past every name: only where a rule
+ * says so. */
+static bool needs_rule(const struct sg_policy *p, const struct sg_target *t)
+{
+    return p->mode == SG_MODE_FILTERED || t->is_udp || t->port == DNS_OVER_TLS;
+}
+
+void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
+                     const struct sg_target *t, struct sg_netverdict *ret)
+{
+    if (!p || p->mode == SG_MODE_NONE) {
+        say(ret, false, p ? "mode none" : "no policy yet");
+        return;
+    }
+    const struct sg_netrule *allow = find(&p->allow, t, false), *deny = find(&p->deny, t, true);
+    const char *special = t->addr ? sg_addr_special(t->addr) : NULL;
+    if (allow && t->port == DNS_OVER_TLS && !sg_netrule_names_port(allow))
+        allow = NULL;
+    if (special && !(permitted && sg_nets_has(permitted, t->addr)))
+        say(ret, false, "always refused: %s", special);
+    else if (deny && !(p->allow_first && allow))
+        say(ret, false, "deny %s", deny->text);
+    else if (allow)
+        say(ret, true, "allow %s", allow->text);
+    else if (!needs_rule(p, t))
+        say(ret, true, "mode open");
+    else {
+        say(ret, p->learns, p->learns ? "learned" : "no rule allows it");
+        ret->is_learned = p->learns;
+    }
+}
+
+bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct sg_netverdict *ret)
+{
+    const struct sg_target t = { .name = name };
+    const struct sg_netrule *deny = p ? find(&p->deny, &t, true) : NULL;
+    if (deny)
+        say(ret, false, "deny %s", deny->text);
+    return deny != NULL;
+}
+
+bool sg_policy_minds_names(const struct sg_policy *p)
+{
+    if (!p || p->mode == SG_MODE_FILTERED)
+        return true;
+    for (size_t i = 0; i < p->deny.n; i++)
+        if (p->deny.v[i].kind == SG_NETRULE_NAME || p->deny.v[i].kind == SG_NETRULE_BELOW)
+            return true;
+    return false;
+}

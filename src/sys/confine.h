@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon and the gate leave everything that they do not need, before they read a byte from
+ * anybody.
+ *
+ * Afterwards: the file tree is empty but for /state, where there is one; no network (but the
+ * gate's), no other process's IPC; an id of its own, no groups, no capability and no way to one; no
+ * core file, no tracing by others of the same id; and only the system calls of its policy/.
+ *
+ * Without root (or where the id is not mapped) a user namespace of its own takes the place of the
+ * id: the rest is the same. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { SG_DAEMON_ID = 0x6ffffffe, SG_GATE_ID = 0x6ffffffd }; /* just below those of the cells */
+
+struct sock_filter;
+struct sg_confine {
+    const char *name; /* for messages */
+    uint32_t id;
+    const char *state_dir; /* NULL: none */
+    bool keeps_net;
+    const struct sock_filter *filter;
+    unsigned short filter_len;
+};
+
+struct sg_confined {
+    uint32_t uid;
+    bool has_own_id; /* false: as the caller, in a user namespace */
+};
+
+/* `state_dir` is made where missing, given to our id, and is /state from then on. Must be called
+ * with a single thread. Every step that fails is an error: there is no weaker daemon. */
+int sg_confine(const struct sg_confine *o, struct sg_confined *ret, struct sg_err *err);
