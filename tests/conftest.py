@@ -17,8 +17,12 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 
+import gatebox  # noqa: E402
 import leaks  # noqa: E402
 import sg  # noqa: E402
+
+# Fixtures for tests of sandboxes that have a network.
+gate_world, gate_service, gate_box = gatebox.gate_world, gatebox.gate_service, gatebox.gate_box
 
 
 def pytest_configure(config):

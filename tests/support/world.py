@@ -14,8 +14,6 @@ import contextlib
 import ctypes
 import os
 import socket
-import socketserver
-import ssl
 import struct
 import subprocess
 import threading

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of docs/design/security-cases.md, Network: what must not get out, and what must not get
+in, against servers that would answer if it did (support/gate_world.py)."""
+import ssl
+import subprocess
+
+import world as worlds
+from gatebox import GET, Box
+from service import Service
+from world import METADATA, PRIVATE, PUBLIC
+
+
+def test_52_metadata_in_every_spelling(gate_world, gate_box):
+    b = gate_box({"mode": "open"})
+    spellings = [METADATA, "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518",
+                 "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "fd00:ec2::254", "meta.com", "six-meta.com",
+                 "100.100.100.200"]
+    for got in b.tries(*(["tcp", host, 80, GET.format("x")] for host in spellings)):
+        assert "hello" not in got and ("always refused: metadata" in got or got.endswith("Error")), got
+    b.logged(address=METADATA, verdict="denied", rule="always refused: metadata")
+    # A redirect is a new connection like any other.
+    gate_world.serve("1.1.1.1", 8001, lambda sock: (sock.recv(4096), sock.sendall(
+        b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest\r\nContent-Length: 0\r\n"
+        b"Connection: close\r\n\r\n")))
+    got = b.run("curl", "-sSL", "-m", "8", "http://1.1.1.1:8001/")
+    assert "always refused: metadata" in got["stdout"]
+
+
+def test_53_private_and_own_addresses(gate_service, gate_world, gate_box):
+    b = gate_box({"mode": "open"})
+    hosts = [PRIVATE, "192.168.7.7", "172.20.1.1", "203.0.113.1", "203.0.113.2", "fc00::7", "2001:db8::1",
+             "fe80::1%lo", "::ffff:10.9.8.7", "64:ff9b::a09:807", "2002:a09:807::1", "0.0.0.0", "inner.com",
+             "own.com", "six-private.com", "198.18.0.1", "198.19.255.255"]
+    got = b.tries(*(["tcp", host, 7, "x"] for host in hosts))
+    assert all(one.endswith("Error") for one in got), dict(zip(hosts, got))
+    # The service's own port, by the loopback address (which is the sandbox's own) and the cable's.
+    got = b.tries(["tcp", "127.0.0.1", gate_service.port, "x"], ["tcp", "203.0.113.1", gate_service.port, "x"])
+    assert got == ["ConnectionRefusedError", "ConnectionResetError"]
+
+
+def test_53_only_the_settings_open_private_networks(gate_world):
+    with Service(pool=0, gate=gate_world.settings(permit=["10.9.8.0/24"])) as service:
+        b = Box(service, {"mode": "filtered", "allow": ["inner.com", "192.168.7.7"]})
+        assert b.tries(["tcp", "inner.com", 7, "in"], ["tcp", PRIVATE, 7, "x"],
+                       ["tcp", "192.168.7.7", 7, "x"]) == ["in"] + 2 * ["ConnectionResetError"]
+        b.remove()
+
+
+def test_54_rebinding_and_aliases(gate_world, gate_box):
+    answers = []
+
+    def rebind():
+        answers.append(1)
+        return [PUBLIC] if len(answers) <= 1 else [PRIVATE]
+    gate_world.names["rebind.com"] = rebind
+    b = gate_box({"mode": "filtered", "allow": ["rebind.com", "alias.com", "both.com"], "deny": ["denied.net"]})
+    # Whatever is answered later, only an address that was judged is dialled.
+    got = b.tries(*[["tcp", "rebind.com", 7, "x"]] * 5)
+    assert set(got) <= {"x", "ConnectionResetError"}
+    assert all(row["address"] != PRIVATE or row["verdict"] == "denied" for row in b.log())
+    gate_world.names["rebind.com"] = lambda: [PRIVATE]
+    assert b.tries(["tcp", "alias.com", 7, "x"], ["tcp", "both.com", 7, "b"]) == ["ConnectionResetError", "b"]
+    b.logged(name="alias.com", verdict="denied", rule="deny denied.net")
+    b.logged(name="both.com", verdict="allowed", address=PUBLIC)
+
+
+def certificate(folder):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                    "-nodes", "-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2",
+                    "-subj", "/CN=example.com"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+def test_55_names_in_tls_must_agree(gate_world, gate_box, tmp_path):
+    context = certificate(tmp_path)
+
+    def handle(sock):
+        with context.wrap_socket(sock, server_side=True) as secure:
+            secure.sendall(b"secret:" + secure.recv(100))
+    gate_world.serve(PUBLIC, 443, handle)
+    gate_world.serve(PUBLIC, 8443, handle)
+    b = gate_box({"mode": "filtered", "allow": ["example.com", f"{PUBLIC}:8443"]})
+    assert b.tries(["tls", "example.com", 443, "example.com"], ["tls", "example.com", 443, "EXAMPLE.com"],
+                   ["tls", "example.com", 443, "other.com"], ["tls", "example.com", 443, None],
+                   ["tls", "example.com", 8443, "other.com"], ["tls", PUBLIC, 8443, None],
+                   ["tcp", "example.com", 443, "SSH-2.0-x"]) == [
+        "secret:hi", "secret:hi"] + 3 * ["ConnectionResetError"] + ["secret:hi", "ConnectionResetError"]
+    b.logged(rule="tls: no server is named", verdict="denied")
+    # In pieces, over several records, it is read all the same; an encrypted hello is not.
+    b.set({"mode": "open", "deny": ["other.com"]})
+    assert b.tries(["tls", PUBLIC, 443, "other.com"], ["tls", PUBLIC, 443, "fine.com"]) == [
+        "ConnectionResetError", "secret:hi"]
+
+
+def test_55_every_request_names_its_host(gate_world, gate_box):
+    b = gate_box({"mode": "filtered", "allow": ["example.com"]})
+    good = GET.format("example.com")
+    assert " example.com hello" in b.one("tcp", "example.com", 80, good)
+    for say in (GET.format("other.com"), "GET / HTTP/1.0\r\n\r\n", GET.format("example.com:81"),
+                "GET http://other.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n",
+                "CONNECT other.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: example.com\r\nHost: other.com\r\n\r\n",
+                "GET / HTTP/1.1\nHost: example.com\n\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"):
+        got = b.one("tcp", "example.com", 80, say)
+        assert "403 Forbidden" in got and "hello" not in got, (say, got)
+    # A second request on the same connection, behind a body, is read like the first.
+    script = """
+import socket
+s = socket.create_connection(("example.com", 80))
+s.sendall(b"POST /a HTTP/1.1\\r\\nHost: example.com\\r\\nContent-Length: 3\\r\\n\\r\\nabc")
+print(s.recv(1000).split(b"\\r\\n\\r\\n")[1])
+s.sendall(b"POST /b HTTP/1.1\\r\\nHost: example.com\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n3\\r\\nabc\\r\\n0\\r\\n\\r\\n"
+          b"GET /c HTTP/1.1\\r\\nHost: other.com\\r\\n\\r\\n")
+got = b""
+try:
+    while piece := s.recv(1000): got += piece
+except OSError as e: got += type(e).__name__.encode()
+print(b"/c" in got, b"other.com" in got)
+"""
+    got = b.run("python3", "-c", script)
+    assert got["stdout"].splitlines() == ["b'/a example.com hello\\n'", "False False"], got
+
+
+def test_55_an_upgrade_that_is_none_hides_nothing(gate_world, gate_box):
+    def refuse(sock):
+        sock.recv(4096)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
+        sock.sendall(b"got:" + sock.recv(4096))
+
+    def accept(sock):
+        sock.recv(4096)
+        sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+        sock.sendall(b"got:" + sock.recv(4096))
+    gate_world.serve(PUBLIC, 8080, refuse)
+    gate_world.serve(PUBLIC, 8081, accept)
+    b = gate_box({"mode": "filtered", "allow": ["example.com"]})
+    script = """
+import socket, sys
+for port in (8080, 8081):
+    s = socket.create_connection(("example.com", port))
+    s.sendall(b"GET / HTTP/1.1\\r\\nHost: example.com:%d\\r\\nConnection: upgrade\\r\\nUpgrade: x\\r\\n\\r\\n" % port)
+    s.recv(1000)
+    try:
+        s.sendall(b"GET / HTTP/1.1\\r\\nHost: other.com\\r\\n\\r\\n")
+        print(b"got:" in s.recv(1000) + s.recv(1000))
+    except OSError as e: print(type(e).__name__)
+"""
+    got = b.run("python3", "-c", script)["stdout"].split()
+    assert got[0] in ("False", "ConnectionResetError") and got[1] == "True", got
+
+
+def test_56_names_have_one_form(gate_world, gate_box):
+    b = gate_box({"mode": "filtered", "allow": ["Example.COM."]})
+    names = ["example.com", "EXAMPLE.com", "example.com.", "xn--exmple-cua.com", "example.com.other.com",
+             "a" * 64 + ".com", ".".join(["a" * 60] * 5), "example%2ecom", "exa mple.com"]
+    got = b.tries(*(["name", one] for one in names))
+    assert got[0] == got[1] == got[2] and got[0][0].startswith("198.18."), got
+    assert all(isinstance(one, str) for one in got[3:]), got
+    labels = ["example\0.com", "example.com\0.other.com", "exam\u00e4ple.com"]
+    assert all(one[0] in (1, 3) and one[1] == 0
+               for one in b.tries(*(["dns", "198.18.0.1", one] for one in labels)))
+
+
+def test_57_only_the_gate_answers_for_names(gate_world, gate_box):
+    b = gate_box({"mode": "filtered", "allow": ["example.com", "1.1.1.1"]})
+    del gate_world.asked[:]
+    # Any server is the gate; what no rule allows is asked for nowhere.
+    assert b.tries(["dns", "8.8.8.8", "example.com"], ["dns", worlds.DNS, "secret-data.other.com"],
+                   ["dns", "198.18.0.1", "example.com", 16], ["dns", "2001:4860:4860::8888", "example.com"]) == [
+        [0, 1], [3, 0], [0, 0], [0, 1]]
+    assert {name for name, _ in gate_world.asked} <= {"example.com"}
+    # DNS over TCP, over TLS, over QUIC; other datagrams.
+    b.set({"mode": "open"})
+    assert b.tries(["tcp", worlds.DNS, 53, "x"], ["tcp", "1.1.1.1", 853, "x"], ["udp", "1.1.1.1", 853],
+                   ["udp", PUBLIC, 443], ["udp", PUBLIC, 123]) == [
+        "ConnectionResetError", "ConnectionResetError"] + 3 * ["TimeoutError"]
+    b.logged(port=853, verdict="denied", protocol="tcp")
+    b.logged(port=123, verdict="denied", protocol="udp")
+
+
+def test_57_questions_are_capped(gate_world, gate_box):
+    b = gate_box({"mode": "filtered", "allow": ["*.flood.com"]})
+    del gate_world.asked[:]
+    got = b.run("python3", "-c", """
+import socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(5000):
+    label = b"n%d" % i
+    s.sendto(struct.pack("!HHHHHH", i, 256, 1, 0, 0, 0) + bytes([len(label)]) + label + b"\\5flood\\3com\\0\\0\\1\\0\\1", ("9.9.9.9", 53))
+print("sent")
+""")
+    assert got["stdout"] == "sent\n"
+    assert len({name for name, _ in gate_world.asked}) < 1500
+
+
+def test_59_raw_sockets_and_other_families_lead_nowhere(gate_box):
+    b = gate_box({"mode": "open"})
+    got = b.run("python3", "-c", """
+import socket
+for family, kind, proto in ((socket.AF_INET, socket.SOCK_RAW, 1), (socket.AF_PACKET, socket.SOCK_RAW, 3),
+                            (socket.AF_INET, socket.SOCK_DGRAM, 1), (socket.AF_INET6, socket.SOCK_RAW, 58)):
+    try: socket.socket(family, kind, proto); print("made")
+    except OSError as e: print(type(e).__name__)
+""")
+    assert "made" not in got["stdout"], got
+    root = b.op.post(f"/v1/sandboxes/{b.id}/exec", {"argv": ["sh", "-c", """
+ip route flush table local 2>&1 | head -1; ip link add d type dummy 2>&1 | head -1; id -u"""], "user": "root"},
+                     expect=200)
+    assert b.one("tcp", PUBLIC, 7, "still") == "still", root
+
+
+def test_a_listener_inside_does_not_catch_what_is_meant_for_others(gate_box):
+    b = gate_box({"mode": "filtered", "allow": ["example.com"]})
+    got = b.run("python3", "-c", """
+import socket
+server = socket.socket(); server.bind(("0.0.0.0", 9999)); server.listen(); server.settimeout(1)
+own = socket.create_connection(("127.0.0.1", 9999)); print("own", bool(server.accept()))
+try:
+    s = socket.create_connection(("93.184.216.34", 9999), 5); s.recv(1); print("other")
+except OSError as e: print(type(e).__name__)
+try: server.accept(); print("caught")
+except OSError as e: print(type(e).__name__)
+""")
+    assert got["stdout"].split() == ["own", "True", "ConnectionResetError", "TimeoutError"], got
