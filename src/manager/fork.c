@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "manager/life.h"
+#include "manager/net.h"
 #include "manager/snapshot.h"
 
 #include "base/banned.h"
@@ -20,6 +21,7 @@ struct forking {
     char *template, *parent; /* owned */
     struct sg_pairs metadata, env;
     struct sg_create create;
+    struct sg_policy network;
     char **doors; /* owned; NULL: none */
     char snapshot[SG_ID_LEN + 1];
     struct sg_forked *v;
@@ -41,6 +43,7 @@ static void free_forking(struct forking *f)
     free(f->parent);
     sg_pairs_done(&f->metadata);
     sg_pairs_done(&f->env);
+    sg_policy_done(&f->network);
     free(f->v);
     free(f->ones);
     free(f);
@@ -107,6 +110,7 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     w->parent = sg_strdup(s->id.s);
     sg_pairs_copy(&w->metadata, s->metadata.v, s->metadata.n);
     sg_pairs_copy(&w->env, s->env.v, s->env.n);
+    sg_net_copy(&w->network, &s->network);
     w->create = (struct sg_create) {
         .template = w->template,
         .limits = s->limits,
@@ -119,6 +123,7 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
         .env = w->env.v,
         .env_n = w->env.n,
         .parent = w->parent,
+        .network = &w->network,
     };
     w->v = sg_alloc(f->count * sizeof *w->v);
     w->ones = sg_alloc(f->count * sizeof *w->ones);

@@ -159,12 +159,13 @@ static void cell_made(struct sg_sandbox *s)
     life->snapshot_before = sg_take_ptr(&s->paused_snapshot);
     s->started_ms = sg_manager_unix_ms();
     sg_peer_hold(s->peer, false); /* it is no frozen one that answers late */
-    sg_life_expect(s, 2, running);
+    sg_life_expect(s, 2 + sg_net_answers(s), running);
     life->clock.fire = hello_late;
     sg_timer_set(l, &life->clock, sg_loop_now(l) + HELLO_NS);
     sg_life_put_row(s, SBX_RUNNING, SG_STORE_FULL);
     if (sg_cell_hello(s, sg_life_tier_answer, &err) < 0)
         sg_life_got(s, &err);
+    sg_net_open(s);
 }
 
 static void launcher_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
