@@ -16,7 +16,7 @@ ROOT = HERE.parent.parent
 INSTALLED = ROOT / "build-check" / "sdk"
 TABLE = ROOT / "docs" / "compatibility.md"
 DOMAIN = "sandglass.localhost"
-INSTALL_SECONDS, RUN_SECONDS = 300, 110
+INSTALL_SECONDS, RUN_SECONDS = 300, 240
 
 HEAD = """# Compatibility with E2B clients
 
