@@ -25,6 +25,7 @@ enum {
     SIGNAL_BYTES = 8,     /* of a set of signals */
     TASK_LINKS = 2,       /* of /proc/self/task, without threads */
     MAX_STACK = 8 << 20,  /* what the main thread may grow to */
+    STACK_GAP = 1 << 20,  /* to what lies below it */
     TEXT_BYTES = 128,
 };
 
@@ -59,7 +60,7 @@ static int fail(const char *what, const char *which)
 
 static int look_at_thread(struct sg_warm_head *h, const struct sg_freeze_libc *libc)
 {
-    struct stat st;
+    struct stat st = { .st_nlink = 0 };
     if (sg_raw_failed(sg_raw3(SYS_stat, (long)"/proc/self/task", (long)&st, 0)) ||
         st.st_nlink != TASK_LINKS + 1)
         return fail("there is more than one thread", "");
@@ -115,9 +116,9 @@ static int add_special(struct sg_warm_head *h, const struct sg_map *m)
 /* A mapping from the image cannot grow downwards as stacks do, so that much is mapped at once. */
 static int add_stack(struct sg_scan *s, const struct sg_map *m)
 {
-    uint64_t low = m->end - MAX_STACK, after = sg_scan_end(s);
-    if (low < after + 256 * SG_PAGE)
-        low = after + 256 * SG_PAGE;
+    uint64_t low = m->end - MAX_STACK, after = sg_scan_end(s) + STACK_GAP;
+    if (low < after)
+        low = after;
     if (low < m->start && sg_scan_add_zero(s, low, m->start, m->prot) < 0)
         return fail("too many regions", "");
     return 0;
@@ -191,6 +192,15 @@ static int write_image(int fd, const struct sg_warm_head *h)
     return sg_raw_failed(sg_raw3(SYS_fsync, fd, 0, 0)) ? fail("the image cannot be synced", "") : 0;
 }
 
+static int write_found(int fd, struct sg_scan *s)
+{
+    const struct sg_warm_head *h = sg_scan_finish(s);
+    if (!h)
+        return fail("too much metadata", "");
+    const char *wrong = sg_warm_check(h, h->head_bytes, h->file_bytes);
+    return wrong ? fail("the image would be refused: ", wrong) : write_image(fd, h);
+}
+
 static int write_down(struct sg_scan *s, const char *path, const struct sg_freeze_libc *libc)
 {
     struct sg_warm_head *h = &s->head;
@@ -200,16 +210,7 @@ static int write_down(struct sg_scan *s, const char *path, const struct sg_freez
     int fd = (int)sg_raw_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
     if (fd < 0)
         return fail("cannot be made: ", path);
-    int done = look_at_memory(s, h);
-    const struct sg_warm_head *whole = done < 0 ? NULL : sg_scan_finish(s);
-    if (done == 0 && !whole)
-        done = fail("too much metadata", "");
-    if (done == 0)
-        done = write_image(fd, whole);
-    const char *wrong =
-        done < 0 ? NULL : sg_warm_check(whole, whole->head_bytes, whole->file_bytes);
-    if (wrong)
-        done = fail("the image would be refused: ", wrong);
+    int done = look_at_memory(s, h) < 0 ? -1 : write_found(fd, s);
     sg_raw_close(fd);
     return done;
 }

@@ -49,7 +49,7 @@ static void take(char to[65], const char from[65])
 void sg_warm_machine_look(struct sg_warm_machine *m)
 {
     *m = (struct sg_warm_machine) { .release = "" };
-    struct names names;
+    struct names names = { .system = "" };
     if (!sg_raw_failed(sg_raw3(SYS_uname, (long)&names, 0, 0))) {
         take(m->release, names.release);
         take(m->version, names.version);

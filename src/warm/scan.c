@@ -152,7 +152,7 @@ static const char *compare(struct sg_scan *s, const struct sg_map *m, int fd, ui
 
 static const char *scan_open_file(struct sg_scan *s, const struct sg_map *m, int fd)
 {
-    struct stat st;
+    struct stat st = { .st_size = 0 };
     if (sg_raw_failed(sg_raw3(SYS_fstat, fd, (long)&st, 0)) || !S_ISREG(st.st_mode))
         return "not a plain file: ";
     uint64_t whole = ((uint64_t)st.st_size + SG_PAGE - 1) / SG_PAGE * SG_PAGE;

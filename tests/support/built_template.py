@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STORE = ROOT / "build-check" / "templates-state"
 MACHINES = pathlib.Path("/var/lib/sandglass")
-BUILD_SECONDS = 600
+BUILD_SECONDS = 1800
 
 
 class Unavailable(Exception):

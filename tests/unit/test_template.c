@@ -373,6 +373,15 @@ static void a_recipe_stands_on_another_and_its_digest_follows_all_files(void **s
         assert_string_not_equal(r.digest, before);
     }
     put_recipe("third", "from = \"top\"\npackages = [ \"d\" ]\n");
+    put_recipe("half", "from = \"low\"\npackages = [ \"d\" ]\nfinish = \"/x\"\n");
+    sg_auto_free char *half = sg_printf("%s/half", state_dir);
+    assert_fails(sg_recipe_load(half, "half", NULL, &(struct sg_recipe) { 0 }, &err), err,
+                 SG_INVALID);
+    put_recipe("whole", "from = \"low\"\npackages = [ \"d\" ]\nfinish = \"/x\"\nwrites = \"/y\"\n");
+    sg_recipe_done(&r);
+    load_recipe("whole", &r);
+    assert_string_equal(r.finish, "/x");
+    assert_string_equal(r.writes, "/y");
     put_recipe("lost", "from = \"../low\"\npackages = [ \"d\" ]\n");
     sg_auto_free char *third = sg_printf("%s/third", state_dir);
     sg_auto_free char *lost = sg_printf("%s/lost", state_dir);
