@@ -3,6 +3,7 @@
 and where the image does not fit they are cold ones."""
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 
@@ -14,6 +15,7 @@ from sg import BIN
 BUILD = pathlib.Path(os.environ.get("SANDGLASS_BUILD") or pathlib.Path(BIN).resolve().parents[2])
 THAW = BUILD / "src" / "warm" / "sandglass-thaw"
 FREEZER = BUILD / "src" / "warm" / "libsandglass-freeze.so"
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="there is no restorer for this processor")
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -151,6 +153,35 @@ def test_most_pages_stay_shared(image):
     finally:
         for one in kernels:
             one.__exit__()
+
+
+# ---- in sandboxes ----
+
+@pytest.fixture
+def binds(tmp_path):
+    """What the template would have, shown to the template `host`."""
+    (tmp_path / "warm").mkdir()
+    (tmp_path / "warm").chmod(0o777)
+    (tmp_path / "matplotlibrc").touch()  # Debian's own is in /etc, which is not the machine's inside
+    places = {tmp_path / "warm": "/opt/sandglass/warm:rw", THAW: "/opt/sandglass/kernels/python:ro",
+              FREEZER: "/opt/sandglass/lib/libsandglass-freeze.so:ro", DRIVER.parent: "/opt/sandglass/python:ro",
+              tmp_path / "matplotlibrc": "/etc/matplotlibrc:ro"}
+    return [word for source, target in places.items() for word in ("--bind", f"{source}:{target}")]
+
+
+def test_an_image_made_in_one_sandbox_is_for_all_of_them(root, binds):
+    done = root.sandglass("run", "--memory", "1g", *binds, "--env", "OPENBLAS_NUM_THREADS=1", "--user", "root", "--",
+                          PYTHON, "/opt/sandglass/python/kernel.py", "--freeze", "/opt/sandglass/warm/python.img",
+                          timeout=100)
+    assert done.returncode == 0, done.stderr
+    for options in ["--user", "root"], ["--memory", "48m"], ["--env", "OWN=1", "--cpus", "0.5"]:
+        command = [BIN, "run", *options, *binds, "--", "/opt/sandglass/kernels/python"]
+        with Kernel(command, env=root.environment(None)) as kernel:
+            assert kernel.ready["start"] == "warm", kernel.said
+            assert kernel.run("import numpy, os; int(numpy.arange(10).sum()), os.getpid() < 50").main["text"] == \
+                "(45, True)"
+            assert kernel.run("!echo $HOME").stdout.startswith("/")
+            assert kernel.end() == 0
 
 
 # ---- where the image does not fit ----
