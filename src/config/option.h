@@ -70,7 +70,7 @@ enum sg_option_type {
 #define SG_FOR_SWARM    (UINT64_C(1) << 59)
 #define SG_FOR_USAGE    (UINT64_C(1) << 58)
 #define SG_FOR_ASK      (SG_FOR_ROUTE | SG_FOR_TASK_RUN)
-#define SG_FOR_ROUTER   (SG_FOR_ASK | SG_FOR_APPROVE)
+#define SG_FOR_ROUTER   (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_SWARM)
 #define SG_FOR_ALL      UINT64_MAX
 #define SG_FOR_CELL     (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
 #define SG_FOR_TEMPLATE                                                                            \

@@ -16,6 +16,7 @@
 #include "base/jsonr.h"
 #include "ctl/chan.h"
 #include "manager/approval.h"
+#include "manager/batch.h"
 #include "manager/files.h"
 #include "manager/net.h"
 #include "manager/task.h"
@@ -277,6 +278,22 @@ struct sg_task *sg_task_start(struct sg_manager *m, const struct sg_who *who,
     r.ending = SG_TASK_REFUSED;
     (void)refused(&r.err);
     done(arg, &r);
+    return NULL;
+}
+
+struct sg_batch *sg_batch_start(struct sg_manager *m, const struct sg_who *who,
+                                const struct sg_batch_spec *spec, const struct sg_batch_ops *ops,
+                                void *arg, struct sg_err *err)
+{
+    (void)m, (void)who, (void)ops, (void)arg;
+    demand(spec->count && spec->concurrency);
+    for (size_t i = 0; i < spec->count; i++) {
+        demand(spec->tasks[i].name);
+        check_task(&spec->tasks[i].spec);
+        for (const char *const *a = spec->tasks[i].after; a && *a; a++)
+            check_text(*a);
+    }
+    (void)refused(err);
     return NULL;
 }
 

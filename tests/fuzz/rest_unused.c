@@ -14,6 +14,7 @@
 
 UNUSED(sg_approval_next)
 UNUSED(sg_audit_verify_slowly)
+UNUSED(sg_batch_cancel)
 UNUSED(sg_code_attach)
 UNUSED(sg_code_first)
 UNUSED(sg_code_has_begun)

@@ -25,7 +25,7 @@ PAGES = {
                            "events"],
     "sandglass-route.1": ["route"],
     "sandglass-code.1": ["code", "repl"],
-    "sandglass-task.1": ["task run", "approve"],
+    "sandglass-task.1": ["task run", "swarm", "approve"],
     "sandglass-keys.1": [name for name in COMMANDS if name.startswith(("keys ", "orgs ", "secrets ", "audit "))],
 }
 

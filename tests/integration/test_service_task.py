@@ -112,7 +112,7 @@ def tenant_of(service, tenant):
     ({"argv": ["/no/such/program"]}, 404, "No such file"), ({"oops": 1}, 400, "oops")])
 def test_bad_input_leaves_nothing(tenant, body, status, words):
     reply = tenant.post("/v1/run", body)
-    assert reply.status == status and words in reply.error["message"], (reply.status, reply.text)
+    assert reply.status == status and words in reply.error["message"], (reply.status, reply.body)
     assert boxes(tenant) == []
 
 

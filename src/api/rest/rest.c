@@ -67,6 +67,7 @@ static const struct sg_route rows[] = {
 
     { M_POST,   "/v1/route", R, N, sg_rest_route, "Which tier an operation would get, and why" },
     { M_POST,   "/v1/run", X, N, sg_rest_run, "Do one operation in a sandbox that is gone afterwards" },
+    { M_POST,   "/v1/batch", X, N, sg_rest_batch, "Do many operations side by side" },
     { M_GET,    "/v1/approvals", R, 0, sg_rest_approval_list, "What waits for an approval, and what became of it" },
     { M_POST,   "/v1/approvals", X, N, sg_rest_approval_ask, "Ask for an approval" },
     { M_GET,    "/v1/approvals/{approval}", R, 0, sg_rest_approval_get, "One approval" },

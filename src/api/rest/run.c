@@ -16,6 +16,7 @@ struct body {
     const char *name, *template, *code, *language, *cmd, *cwd, *user;
     const struct sg_jval *argv, *limits, *env, *files, *collect, *input;
     uint64_t timeout_ms, approval_ms, retries;
+    struct sg_rest_task_more more;
 };
 #define AT(f) offsetof(struct body, f)
 static const struct sg_jfield fields[] = {
@@ -36,7 +37,11 @@ static const struct sg_jfield fields[] = {
     { "timeoutMs", SG_JT_U64, AT(timeout_ms), 1, TIMEOUT_MAX_MS, false },
     { "approvalTimeoutMs", SG_JT_U64, AT(approval_ms), 1, WEEK_MS, false },
     { "retries", SG_JT_U64, AT(retries), 0, SG_TASK_RETRIES_MAX, false },
+    /* last: those of a batch */
+    { "after", SG_JT_ARRAY, AT(more.after), 0, 0, false },
+    { "always", SG_JT_BOOL, AT(more.always), 0, 0, false },
 };
+enum { FIELDS_ALONE = SG_COUNT(fields) - 2 };
 #undef AT
 
 /* ---- the request ---- */
@@ -168,13 +173,13 @@ static int check_collect(const char *const *collect, struct sg_err *err)
 }
 
 int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task_spec *ret,
-                      struct sg_err *err)
+                      struct sg_rest_task_more *more, struct sg_err *err)
 {
     struct body b = { .timeout_ms = TIMEOUT_MS, .approval_ms = APPROVAL_MS };
     struct sg_task_spec t = { 0 };
     struct sg_pair *env = NULL;
     const char **collect = NULL;
-    if (sg_json_read(v, fields, SG_COUNT(fields), &b, err) < 0 ||
+    if (sg_json_read(v, fields, more ? SG_COUNT(fields) : FIELDS_ALONE, &b, err) < 0 ||
         sg_rest_read_ask(&b.ask, &t.ask, err) < 0 || read_command(c, &b, &t, err) < 0 ||
         sg_rest_limits(b.limits, &t.limits, err) < 0 ||
         sg_call_pairs(c, b.env, "env", &env, &t.env_n, err) < 0 ||
@@ -191,6 +196,8 @@ int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task
     t.timeout_ms = b.timeout_ms;
     t.approval_ms = b.approval_ms;
     t.retries = (unsigned)b.retries;
+    if (more)
+        *more = b.more;
     *ret = t;
     return 0;
 }
@@ -337,7 +344,7 @@ int sg_rest_run(struct sg_call *c, struct sg_err *err)
     if (!run)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     run->call = c;
-    if (sg_rest_read_task(c, body, &run->spec, err) < 0)
+    if (sg_rest_read_task(c, body, &run->spec, NULL, err) < 0)
         return -1;
     c->state = run;
     c->on_gone = gone;

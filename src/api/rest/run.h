@@ -5,8 +5,12 @@
 #include "api/rest/rest.h"
 #include "manager/task.h"
 
-/* `v` is the body of POST /v1/run. All of `ret` lives in the call's arena. */
+struct sg_rest_task_more { /* what only a task of a batch has */
+    const struct sg_jval *after;
+    bool always;
+};
+/* `v` is the body of POST /v1/run. All of `ret` lives in the call's arena. `more` NULL: alone. */
 int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task_spec *ret,
-                      struct sg_err *err);
+                      struct sg_rest_task_more *more, struct sg_err *err);
 /* The members alone, inside an object that is open. */
 void sg_rest_put_result(struct sg_json *j, const struct sg_task_result *r);
