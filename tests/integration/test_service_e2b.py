@@ -98,17 +98,19 @@ def test_errors_have_the_status_as_a_number(service, sandbox):
             ("POST", "/v2/sandboxes", {"templateID": "host:other-tag"}, 404),
             ("POST", "/v2/sandboxes", {"templateID": "host", "volumeMounts": [{"name": "v", "path": "/v"}]}, 400),
             ("POST", "/v2/sandboxes", {"templateID": "host", "iam": {"tokens": {}}}, 400),
-            ("POST", "/v2/sandboxes", {"templateID": "host", "autoPause": True, "autoPauseMemory": False}, 400),
+            ("POST", "/v2/sandboxes", {"templateID": "host", "autoPauseMemory": False}, 400),
             ("POST", "/v2/sandboxes", {"templateID": "host", "network": {"denyOut": ["example.com"]}}, 400),
             ("POST", "/v2/sandboxes", {"templateID": "host", "network": {"allowOut": ["example.com"]}}, 400),
             ("POST", "/v2/sandboxes", {"templateID": "host", "network": {"httpsPorts": [8443]}}, 400),
             ("POST", "/sandboxes", {"templateID": "host", "network": {"allowPublicTraffic": False}}, 400),
             ("POST", f"/sandboxes/{sandbox.id}/resume", {}, 409),
             ("POST", f"/sandboxes/{sandbox.id}/timeout", {}, 400),
-            ("POST", f"/sandboxes/{sandbox.id}/pause", {"memory": False}, 400),
-            ("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"memory": False}, 400),
-            ("POST", f"/sandboxes/{sandbox.id}/snapshots", {}, 400),
-            ("POST", f"/sandboxes/{sandbox.id}/fork", {}, 400),
+            ("POST", f"/sandboxes/{sandbox.id}/snapshots", {"name": "a b"}, 400),
+            ("POST", f"/sandboxes/{sandbox.id}/fork", {"count": 0}, 400),
+            ("POST", f"/sandboxes/{sandbox.id}/fork", {"count": 101}, 400),
+            ("POST", f"/sandboxes/{'s' * 20}/fork", {}, 404),
+            ("POST", "/v2/sandboxes", {"templateID": "taaaaaaaaaaaaaaaaaaa"}, 404),
+            ("DELETE", "/templates/taaaaaaaaaaaaaaaaaaa", None, 404),
             ("GET", "/v2/sandboxes?state=sleeping", None, 400),
             ("GET", "/v2/sandboxes?nextToken=rubbish", None, 400),
             ("GET", "/v2/no/such/path", None, 404),
@@ -516,3 +518,39 @@ def look_for_survivors(service, made):
     assert data.endswith(b"5\n6\n") and found[-2][1]["event"]["end"]["exitCode"] == 9, found
     assert made.control("GET", f"/sandboxes/{made.id}", expect=200)["network"] == {"denyOut": ["10.0.0.0/8"]}
     made.kill()
+
+
+def test_snapshots_are_templates_and_forks_are_sandboxes(sandbox):
+    path = f"/sandboxes/{sandbox.id}"
+    made = sandbox.control("POST", f"{path}/snapshots", {"name": "E2b-Snap:v2"})
+    assert made.status == 201 and made.json["snapshotID"].endswith("/e2b-snap:v2"), made
+    again = sandbox.control("POST", f"{path}/snapshots", {})
+    assert again.json["snapshotID"].endswith(":default") and again.json["names"] == []
+    listed = sandbox.control("GET", f"/snapshots?sandboxID={sandbox.id}&limit=1")
+    assert len(listed.json) == 1 and listed.headers["X-Next-Token"]
+    rest = sandbox.control("GET", f"/snapshots?sandboxID={sandbox.id}&nextToken={listed.headers['X-Next-Token']}")
+    assert [s["snapshotID"] for s in rest.json] == [made.json["snapshotID"]]
+    assert sandbox.control("GET", "/snapshots?name=none").json == []
+    copy = sandbox.control("POST", "/v2/sandboxes", {"templateID": made.json["snapshotID"]})
+    assert copy.status == 201, copy
+    name = made.json["snapshotID"].replace("/", "%2F").replace(":", "%3A")
+    assert sandbox.control("DELETE", f"/templates/{name}").status == 400
+    forks = sandbox.control("POST", f"{path}/fork", {"count": 2, "timeout": 30})
+    assert forks.status == 201 and len(forks.json) == 2, forks
+    tokens = {fork["sandbox"]["envdAccessToken"] for fork in forks.json}
+    assert len(tokens) == 2
+    for one in [copy.json, *(fork["sandbox"] for fork in forks.json)]:
+        assert sandbox.control("DELETE", f"/sandboxes/{one['sandboxID']}").status == 204
+    for ref in (name, again.json["snapshotID"].replace(":", "%3A")):
+        assert sandbox.control("DELETE", f"/templates/{ref}").status == 204
+        assert sandbox.control("DELETE", f"/templates/{ref}").status == 404
+
+
+def test_a_pause_without_memory_boots_from_the_disk(sandbox):
+    path = f"/sandboxes/{sandbox.id}"
+    assert sandbox.control("POST", f"{path}/pause", {"memory": False}).status == 204
+    assert sandbox.control("POST", f"{path}/pause", {"memory": False}).status == 409
+    assert sandbox.control("POST", f"/v2{path}/connect", {}).status == 201
+    assert sandbox.control("POST", f"{path}/pause", {}).status == 204
+    assert sandbox.control("POST", f"/v2{path}/connect", {"memory": False}).status == 201
+    assert sandbox.control("GET", path).json["state"] == "running"

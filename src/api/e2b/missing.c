@@ -6,20 +6,6 @@
 #include "api/e2b/e2b.h"
 #include "base/banned.h"
 
-int sg_e2b_no_snapshot(struct sg_call *c, struct sg_err *err)
-{
-    return sg_e2b_sandbox(c, err)
-               ? sg_fail(err, SG_UNSUPPORTED, "snapshots are not available on this server")
-               : -1;
-}
-
-int sg_e2b_no_fork(struct sg_call *c, struct sg_err *err)
-{
-    return sg_e2b_sandbox(c, err)
-               ? sg_fail(err, SG_UNSUPPORTED, "forks are not available on this server")
-               : -1;
-}
-
 /* There are none, which can be said. */
 int sg_e2b_empty_list(struct sg_call *c, struct sg_err *err)
 {

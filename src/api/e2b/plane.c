@@ -226,8 +226,9 @@ static int visit(struct sg_call *c, struct sg_err *err)
         return -1;
     if (v->port != SG_E2B_ENVD_PORT && !sg_e2b_proxy_may(c))
         return 0;
-    const bool may_wake =
-        v->record.resumes && (v->port != SG_E2B_ENVD_PORT || v->is_signed || !v->record.token[0]);
+    /* What has no memory left is no program that waits for a request. */
+    const bool may_wake = v->record.resumes && !s->paused_snapshot &&
+                          (v->port != SG_E2B_ENVD_PORT || v->is_signed || !v->record.token[0]);
     if (may_wake && (s->state == SBX_PAUSING || s->state == SBX_PAUSED || s->state == SBX_RESUMING))
         return wake(c, s, err);
     if (s->state != SBX_RUNNING) {

@@ -6,6 +6,7 @@
 #include "api/e2b/e2b.h"
 #include "api/e2b/network.h"
 #include "base/auto.h"
+#include "manager/snapshot.h"
 #include "base/banned.h"
 
 enum {
@@ -35,7 +36,8 @@ struct sg_sandbox *sg_e2b_sandbox(struct sg_call *c, struct sg_err *err)
 static void put_identity(struct sg_json *j, const struct sg_sandbox *s)
 {
     sg_e2b_put_str(j, "sandboxID", s->id.s);
-    sg_e2b_put_str(j, "templateID", s->template);
+    /* A fork was made of no template that anybody could name. */
+    sg_e2b_put_str(j, "templateID", s->snapshot && !s->parent ? s->snapshot : s->template);
     sg_e2b_put_str(j, "alias", s->template);
     sg_e2b_put_str(j, "clientID", CLIENT_ID);
     sg_e2b_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
@@ -59,18 +61,23 @@ static void put_tokens(struct sg_json *j, const struct sg_e2b_record *r)
         sg_e2b_put_str(j, "trafficAccessToken", r->traffic);
 }
 
-void sg_e2b_reply_sandbox(struct sg_call *c, int status, const struct sg_sandbox *s)
+void sg_e2b_put_sandbox(struct sg_json *j, struct sg_call *c, const struct sg_sandbox *s)
 {
     struct sg_e2b_record r;
+    (void)sg_e2b_record(s, &c->arena, &r);
+    put_identity(j, s);
+    put_tokens(j, &r);
+    put_domain(j, c);
+}
+
+void sg_e2b_reply_sandbox(struct sg_call *c, int status, const struct sg_sandbox *s)
+{
     sg_auto_buf out;
     struct sg_json j;
-    (void)sg_e2b_record(s, &c->arena, &r);
     sg_buf_init(&out, SG_E2B_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    put_identity(&j, s);
-    put_tokens(&j, &r);
-    put_domain(&j, c);
+    sg_e2b_put_sandbox(&j, c, s);
     sg_json_close(&j, '}');
     sg_reply_json(c, status, &out);
 }
@@ -102,7 +109,7 @@ void sg_e2b_put_listed(struct sg_json *j, const struct sg_sandbox *s, int64_t no
 
 /* ---- create ---- */
 
-/* What tag there is must be the default one: a template has one build. */
+/* Of tags only snapshots have others than the default one: a template has one build. */
 const char *sg_e2b_template_name(struct sg_call *c, const char *text, struct sg_err *err)
 {
     text += strspn(text, " ");
@@ -119,6 +126,9 @@ const char *sg_e2b_template_name(struct sg_call *c, const char *text, struct sg_
             *p = (char)(*p + ('a' - 'A'));
     if (!tag || strcmp(tag + 1, "default") == 0)
         return name;
+    char *whole = sg_arena_printf(&c->arena, "%s%s", name, tag);
+    if (whole && sg_snapshot_find(c->manager, &c->who, whole, NULL))
+        return whole;
     (void)sg_fail(err, SG_NOT_FOUND, "tag %s does not exist for template %s", sg_quote(tag + 1).s,
                   sg_quote(name).s);
     return NULL;
@@ -148,10 +158,8 @@ static int refuse_unsupported(const struct sg_jval *body, bool pauses, struct sg
         return sg_fail(err, SG_UNSUPPORTED, "volumes are not available on this server");
     if (sg_e2b_get(body, "iam"))
         return sg_fail(err, SG_UNSUPPORTED, "workload identity is not available on this server");
-    if (!sg_e2b_bool(body, "autoPauseMemory", true))
-        return sg_fail(err, SG_UNSUPPORTED,
-                       pauses ? "a pause that keeps only the disk is not available on this server"
-                              : "autoPauseMemory needs autoPause");
+    if (!sg_e2b_bool(body, "autoPauseMemory", true) && !pauses)
+        return sg_fail(err, SG_UNSUPPORTED, "autoPauseMemory needs autoPause");
     return 0;
 }
 
@@ -222,6 +230,7 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
     create.metadata = metadata;
     create.env = env;
     create.on_expiry = pauses ? SG_EXPIRY_PAUSE : SG_EXPIRY_KILL;
+    create.drops_memory = !sg_e2b_bool(body, "autoPauseMemory", true);
     c->state = (void *)(uintptr_t)create.template;
     return sg_manager_create(c->manager, &c->who, &create, created, c, err);
 }
@@ -242,6 +251,7 @@ struct connecting {
     struct sg_call *call;
     uint64_t timeout_ms;
     int status;
+    bool is_cold; /* from the disk, whatever is in memory */
     int (*go_on)(struct connecting *w, struct sg_sandbox *s, struct sg_err *err);
 };
 
@@ -285,20 +295,31 @@ static int set_time(struct connecting *w, struct sg_sandbox *s, struct sg_err *e
     return sg_manager_set_timeout(s, &w->call->who, w->timeout_ms, stepped, w, err);
 }
 
+static int wake(struct connecting *w, struct sg_sandbox *s, struct sg_err *err);
+
+static int drop_memory(struct connecting *w, struct sg_sandbox *s, struct sg_err *err)
+{
+    w->is_cold = false;
+    w->go_on = wake;
+    return sg_manager_pause_disk(s, &w->call->who, stepped, w, err);
+}
+
 static int wake(struct connecting *w, struct sg_sandbox *s, struct sg_err *err)
 {
     w->status = 201;
-    w->go_on = set_time;
+    w->go_on = w->is_cold && !s->paused_snapshot ? drop_memory : set_time;
     return sg_manager_resume(s, &w->call->who, stepped, w, err);
 }
 
-static int connect_to(struct sg_call *c, struct sg_sandbox *s, uint64_t timeout_ms,
+static int connect_to(struct sg_call *c, struct sg_sandbox *s, uint64_t timeout_ms, bool is_cold,
                       struct sg_err *err)
 {
     struct connecting *w = sg_arena_alloc(&c->arena, sizeof *w);
     if (!w)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    *w = (struct connecting) { .call = c, .timeout_ms = timeout_ms, .status = 200 };
+    *w = (struct connecting) {
+        .call = c, .timeout_ms = timeout_ms, .status = 200, .is_cold = is_cold
+    };
     if (s->state == SBX_PAUSED || s->state == SBX_RESUMING)
         return wake(w, s, err);
     if (s->state == SBX_PAUSING) {
@@ -321,10 +342,7 @@ static int connect_call(struct sg_call *c, uint64_t otherwise_s, struct sg_err *
         return -1;
     if (!timeout_ms)
         return sg_fail(err, SG_INVALID, "Timeout must be greater than 0");
-    if (!sg_e2b_bool(body, "memory", true))
-        return sg_fail(err, SG_UNSUPPORTED,
-                       "a start from the disk alone is not available on this server");
-    return connect_to(c, s, timeout_ms, err);
+    return connect_to(c, s, timeout_ms, !sg_e2b_bool(body, "memory", true), err);
 }
 
 int sg_e2b_connect_v1(struct sg_call *c, struct sg_err *err)
@@ -399,12 +417,10 @@ int sg_e2b_pause(struct sg_call *c, struct sg_err *err)
     struct sg_sandbox *s = sg_e2b_sandbox(c, err);
     if (!s || sg_call_json(c, &body, err) < 0)
         return -1;
-    if (!sg_e2b_bool(body, "memory", true))
-        return sg_fail(err, SG_UNSUPPORTED,
-                       "a pause that keeps only the disk is not available on this server");
     if (s->state == SBX_PAUSED || s->state == SBX_PAUSING)
         return sg_fail(err, SG_CONFLICT, "Sandbox %s is already paused", s->id.s);
-    return sg_manager_pause(s, &c->who, done, c, err);
+    return sg_e2b_bool(body, "memory", true) ? sg_manager_pause(s, &c->who, done, c, err)
+                                             : sg_manager_pause_disk(s, &c->who, done, c, err);
 }
 
 int sg_e2b_timeout(struct sg_call *c, struct sg_err *err)

@@ -192,6 +192,9 @@ int sg_e2b_template_tags(struct sg_call *c, struct sg_err *err)
 /* Deleting and changing: 404 for what is not there, and the reason for what is. */
 int sg_e2b_template_change(struct sg_call *c, struct sg_err *err)
 {
+    int ret;
+    if (c->method == M_DELETE && sg_e2b_snapshot_delete(c, &ret, err))
+        return ret;
     return ask(c, sg_call_param(c, "id"), NULL, 0, err);
 }
 
