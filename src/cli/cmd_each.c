@@ -13,6 +13,7 @@ struct verb {
     const char *method, *tail; /* tail "": of the sandbox itself */
     const char *key;           /* of the list in the JSON result */
     bool has_sandboxes;        /* answers with the sandbox, not with nothing */
+    const char *body;          /* NULL: none */
 };
 
 static int print(const struct sg_cli *cli, struct sg_buf *text, struct sg_buf *json)
@@ -23,11 +24,14 @@ static int print(const struct sg_cli *cli, struct sg_buf *text, struct sg_buf *j
 static int for_each(struct sg_cli *cli, const struct verb *v)
 {
     sg_auto_api api;
-    sg_auto_buf text, json;
+    sg_auto_buf text, json, body;
     struct sg_err err = { 0 };
     struct sg_json j;
     sg_buf_init(&text, SG_API_MAX_REPLY);
     sg_buf_init(&json, SG_API_MAX_REPLY);
+    sg_buf_init(&body, 128);
+    if (v->body)
+        sg_buf_add_str(&body, v->body);
     sg_json_init(&j, &json);
     sg_json_open(&j, '{');
     sg_json_key(&j, v->key);
@@ -38,7 +42,8 @@ static int for_each(struct sg_cli *cli, const struct verb *v)
         sg_auto_buf target;
         sg_buf_init(&target, SG_API_MAX_PATH);
         sg_api_path(&target, "sandboxes", cli->args[i], *v->tail ? v->tail : NULL);
-        if (sg_api_call(&api, v->method, sg_buf_cstr(&target), NULL, &sandbox, &err) < 0) {
+        if (sg_api_call(&api, v->method, sg_buf_cstr(&target), v->body ? &body : NULL, &sandbox,
+                        &err) < 0) {
             if (!strstr(err.msg, cli->args[i])) /* which of them */
                 (void)sg_wrap(&err, "%s", sg_quote(cli->args[i]).s);
             continue;
@@ -61,12 +66,13 @@ static int for_each(struct sg_cli *cli, const struct verb *v)
 
 int sg_cmd_pause(struct sg_cli *cli)
 {
-    return for_each(cli, &(struct verb) { "POST", "pause", "sandboxes", true });
+    return for_each(cli, &(struct verb) { "POST", "pause", "sandboxes", true,
+                                          cli->config.drop_memory ? "{\"memory\":false}" : NULL });
 }
 
 int sg_cmd_resume(struct sg_cli *cli)
 {
-    return for_each(cli, &(struct verb) { "POST", "resume", "sandboxes", true });
+    return for_each(cli, &(struct verb) { "POST", "resume", "sandboxes", true, NULL });
 }
 
 static int remove_all(struct sg_cli *cli)
@@ -91,5 +97,5 @@ int sg_cmd_rm(struct sg_cli *cli)
         return sg_cli_fail(cli, &err);
     }
     return cli->config.all ? remove_all(cli)
-                           : for_each(cli, &(struct verb) { "DELETE", "", "removed", false });
+                           : for_each(cli, &(struct verb) { "DELETE", "", "removed", false, NULL });
 }

@@ -77,6 +77,9 @@ struct sg_config {
     char *name;                  /* template import, keys create */
     bool force, names, sudo;     /* template build, import; list; import */
     char *dir;                   /* tls init; "": STATE/tls */
+    char *tag;                   /* snapshot */
+    uint64_t count;              /* fork */
+    bool cascade, drop_memory;   /* snapshots rm; pause */
     char *config_file;           /* --config; "" when not given */
 };
 

@@ -69,10 +69,20 @@ enum sg_option_type {
 #define SG_FOR_HOOK     (UINT64_C(1) << 60)
 #define SG_FOR_SWARM    (UINT64_C(1) << 59)
 #define SG_FOR_USAGE    (UINT64_C(1) << 58)
-#define SG_FOR_ASK      (SG_FOR_ROUTE | SG_FOR_TASK_RUN)
-#define SG_FOR_ROUTER   (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_SWARM)
-#define SG_FOR_ALL      UINT64_MAX
-#define SG_FOR_CELL     (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
+/* Of the storage pool. */
+#define SG_FOR_SNAPSHOT       (UINT64_C(1) << 44)
+#define SG_FOR_SNAPSHOTS_LIST (UINT64_C(1) << 43)
+#define SG_FOR_SNAPSHOTS_RM   (UINT64_C(1) << 42)
+#define SG_FOR_FORK           (UINT64_C(1) << 41)
+#define SG_FOR_ROLLBACK       (UINT64_C(1) << 40)
+#define SG_FOR_TREE           (UINT64_C(1) << 39)
+#define SG_FOR_SNAPSHOTS                                                                           \
+    (SG_FOR_SNAPSHOT | SG_FOR_SNAPSHOTS_LIST | SG_FOR_SNAPSHOTS_RM | SG_FOR_FORK |                 \
+     SG_FOR_ROLLBACK | SG_FOR_TREE)
+#define SG_FOR_ASK    (SG_FOR_ROUTE | SG_FOR_TASK_RUN)
+#define SG_FOR_ROUTER (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_SWARM)
+#define SG_FOR_ALL    UINT64_MAX
+#define SG_FOR_CELL   (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
 #define SG_FOR_TEMPLATE                                                                            \
     (SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT | SG_FOR_TEMPLATE_RM)
 #define SG_FOR_KEYS    (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
@@ -82,9 +92,10 @@ enum sg_option_type {
 #define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
 /* Those that ask the service. */
 #define SG_FOR_CLIENT                                                                              \
-    (SG_FOR_CELLS | SG_FOR_ROUTER | SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_CP |          \
-     SG_FOR_LOGS | SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM |           \
-     SG_FOR_STATS | SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_SECRETS | SG_FOR_AUDIT)
+    (SG_FOR_CELLS | SG_FOR_SNAPSHOTS | SG_FOR_ROUTER | SG_FOR_PS | SG_FOR_CREATE | SG_FOR_EXEC |   \
+     SG_FOR_CP | SG_FOR_LOGS | SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME | SG_FOR_KILL |           \
+     SG_FOR_RM | SG_FOR_STATS | SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS | SG_FOR_SECRETS |       \
+     SG_FOR_AUDIT)
 
 struct sg_word {
     const char *text; /* NULL ends the list */

@@ -22,7 +22,7 @@ PAGES = {
     "sandglass-serve.1": ["serve", "up", "down", "env"],
     "sandglass-tls.1": ["tls init"],
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
-                           "events"],
+                           "events", "snapshot", "snapshots list", "snapshots rm", "fork", "rollback", "tree"],
     "sandglass-route.1": ["route"],
     "sandglass-code.1": ["code", "repl"],
     "sandglass-task.1": ["task run", "swarm", "approve"],

@@ -303,3 +303,31 @@ def test_a_pool_grows_when_the_settings_say_so(root):
         service.write_config()
         service.start()
         assert service.operator.get("/v1/storage", expect=200)["totalBytes"] == small + 300 * MIB
+
+
+# ---- the command line ----
+
+def test_the_command_line_makes_forks_and_goes_back(root):
+    with Service(pool=1) as service:
+        def sg(*argv, code=0):
+            done = service.runner.sandglass(*argv, env={"SANDGLASS_CONFIG": str(service.config)})
+            assert done.returncode == code, (argv, done)
+            return done.stdout.strip() if code == 0 else done.stderr
+
+        box = sg("create")
+        sg("exec", box, "sh", "-c", "echo one > f")
+        made = sg("snapshot", "--name", "work", "--tag", "v1", box)
+        sg("exec", box, "sh", "-c", "echo two > f")
+        sg("rollback", box, "work:v1")
+        assert sg("exec", box, "cat", "f") == "one"
+        forks = sg("fork", "--count", "2", box).split()
+        assert [sg("exec", fork, "cat", "f") for fork in forks] == ["one", "one"]
+        tree = sg("tree").splitlines()
+        assert tree[0].startswith(f"sandbox {box}") and len(tree) == 4, tree
+        assert {line.split()[1] for line in tree[1:] if line.startswith("  s")} == {made, *forks}, tree
+        assert made in sg("snapshots", "list") and "work:v1" in sg("snapshots", "list")
+        assert "cascade" in sg("snapshots", "rm", "work:v1", code=1)
+        assert sg("pause", "--drop-memory", forks[0]) == forks[0]
+        assert sg("resume", forks[0]) == forks[0] and sg("exec", forks[0], "cat", "f") == "one"
+        assert sg("snapshots", "rm", "--cascade", "work:v1") == "work:v1"
+        assert box not in sg("ps", "--ids")

@@ -163,8 +163,7 @@ sg_e2b_handler sg_e2b_template_list, sg_e2b_template_get, sg_e2b_template_alias,
 sg_e2b_handler sg_e2b_snapshot_create, sg_e2b_snapshot_list, sg_e2b_fork;
 /* DELETE of a template that is a snapshot: false, there is none; else `*ret` is the handler's. */
 bool sg_e2b_snapshot_delete(struct sg_call *c, int *ret, struct sg_err *err);
-sg_e2b_handler sg_e2b_no_volume, sg_e2b_no_build,
-    sg_e2b_empty_list;
+sg_e2b_handler sg_e2b_no_volume, sg_e2b_no_build, sg_e2b_empty_list;
 sg_e2b_handler sg_e2b_secret_list, sg_e2b_secret_create, sg_e2b_secret_get, sg_e2b_secret_update,
     sg_e2b_secret_remove;
 /* The sandbox of {id}, which may have a client's suffix; NULL with the text that clients expect. */

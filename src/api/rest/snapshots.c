@@ -228,12 +228,12 @@ static void put_node(struct sg_json *j, const char *kind, const char *id, const 
 }
 
 /* Of a sandbox the snapshot that it was made of, where that is still there; else the sandbox that
- * it was forked from. */
+ * it was forked from. One that is younger is what it went back to: parents are older. */
 static const char *parent_of(struct sg_call *c, const struct sg_sandbox *s)
 {
-    if (s->snapshot && sg_snapshot_find(c->manager, &c->who, s->snapshot, NULL))
-        return s->snapshot;
-    return s->parent;
+    const struct sg_snapshot *t =
+        s->snapshot ? sg_snapshot_find(c->manager, &c->who, s->snapshot, NULL) : NULL;
+    return t && t->created_ms <= s->created_ms ? s->snapshot : s->parent;
 }
 
 int sg_rest_tree(struct sg_call *c, struct sg_err *err)
