@@ -174,7 +174,8 @@ enum {                      /* L_CELL and L_WELCOME flags */
        SG_L_PARKED = 1,
        SG_L_ROOTLESS = 2,
        SG_L_FREEZER = 4,
-       SG_L_POOL = 8, /* there is a storage pool; of a cell: its writable layer is there */
+       SG_L_POOL = 8,      /* there is a storage pool; of a cell: its writable layer is there */
+       SG_L_HAS_GATE = 16, /* sandboxes can have a network */
 };
 enum { SG_L_STAY_FROZEN = 1 };                            /* L_SNAPSHOT flags */
 enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 };            /* L_STORED flags */

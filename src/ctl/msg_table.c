@@ -127,9 +127,9 @@ static const struct sg_field l_net[] = { TEXT(l_net, sandbox, SG_CTL_MAX_TAG),
                                          U32(l_net, is_on, 1) };
 static const struct sg_field l_list[] = { U64(l_list, cursor) };
 static const struct sg_field l_welcome[] = { U32(l_welcome, version, ANY),
-                                             U32(l_welcome, flags, 15) };
+                                             U32(l_welcome, flags, 31) };
 static const struct sg_field l_cell[] = {
-    U32(l_cell, flags, 15),
+    U32(l_cell, flags, 31),
     U32(l_cell, missing, 255),
     U32(l_cell, pid, PIDS_MAX),
     U64(l_cell, disk_bytes),

@@ -27,7 +27,8 @@ static struct sg_box *find(const struct sg_launcher *l, const char *sandbox, str
 
 static uint32_t own_flags(const struct sg_launcher *l)
 {
-    return (l->set.is_rootless ? SG_L_ROOTLESS : 0u) | (l->can_freeze ? SG_L_FREEZER : 0u);
+    return (l->set.is_rootless ? SG_L_ROOTLESS : 0u) | (l->can_freeze ? SG_L_FREEZER : 0u) |
+           (l->gate.program ? SG_L_HAS_GATE : 0u);
 }
 
 static uint32_t pool_flag(bool is_on)

@@ -271,6 +271,11 @@ void sg_net_free(struct sg_manager *m, const struct sg_err *err)
 
 /* ---- questions about it ---- */
 
+bool sg_manager_has_gate(const struct sg_manager *m)
+{
+    return sg_tier_flags(m->tier) & SG_L_HAS_GATE;
+}
+
 static int may_look(struct sg_sandbox *s, const struct sg_who *who, struct sg_err *err)
 {
     if (sg_tenant_demand(who, SG_SCOPE_READ, err) < 0)

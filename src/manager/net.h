@@ -24,6 +24,9 @@ int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *e
 void sg_net_put(struct sg_json *j, const struct sg_policy *p); /* the object */
 void sg_net_copy(struct sg_policy *to, const struct sg_policy *from);
 
+/* Whether sandboxes can have a network on this host at all. */
+bool sg_manager_has_gate(const struct sg_manager *m);
+
 /* From then on. Copies. */
 int sg_manager_set_network(struct sg_sandbox *s, const struct sg_who *who,
                            const struct sg_policy *p, sg_sandbox_cb *cb, void *arg,

@@ -281,3 +281,60 @@ while piece := s.recv(1 << 20): h.update(piece)
 print(h.hexdigest() == hashlib.sha256(data).hexdigest())
 """)
     assert got["stdout"] == "True\n", got
+
+
+# ---- as the E2B clients say it ----
+
+class E2b:
+    """A sandbox made by that door, looked at through ours."""
+
+    def __init__(self, service, key, **create):
+        self.call = service.client(key)
+        made = self.call.post("/v2/sandboxes", {"templateID": "host", **create}, expect=201)
+        self.id, self.op = made["sandboxID"], service.operator
+
+    def reaches(self, *hosts):
+        script = """
+import socket, sys
+for host in sys.argv[1:]:
+    try:
+        with socket.create_connection((host, 7), 5) as s:
+            s.sendall(b"x"); print(s.recv(1) == b"x")
+    except OSError: print(False)
+"""
+        got = self.op.post(f"/v1/sandboxes/{self.id}/exec", {"argv": ["python3", "-c", script, *hosts]},
+                           expect=200)
+        return [line == "True" for line in got["stdout"].split()]
+
+    def put(self, network, status=204):
+        assert self.call.put(f"/sandboxes/{self.id}/network", network).status == status
+
+
+def test_e2b_settings_are_enforced(gate_service):
+    key = gate_service.key()
+    everything = ("example.com", PUBLIC, OTHER, PRIVATE)
+
+    def made(**create):
+        box = E2b(gate_service, key, **create)
+        got = box.reaches(*everything)
+        return box, got
+    box, got = made()
+    assert got == [True, True, True, False]
+    box.put({"denyOut": [OTHER]})
+    assert box.reaches(*everything) == [True, True, False, False]
+    box.put({"allowOut": ["example.com"], "denyOut": ["0.0.0.0/0"]})
+    assert box.reaches(*everything) == [True, False, False, False]
+    box.put({"allow_internet_access": False})
+    assert box.reaches(*everything) == [False, False, False, False]
+    box.put({"allowOut": ["example.com"]}, 400)  # a name needs everything else denied
+    assert box.reaches(*everything) == [False, False, False, False]
+    box.put({})
+    assert box.reaches(*everything) == [True, True, True, False]
+    for create, expected in (
+            ({"allow_internet_access": False}, [False, False, False, False]),
+            ({"network": {"denyOut": ["0.0.0.0/0"], "allowOut": [OTHER]}}, [False, False, True, False]),
+            # What is allowed beats what is denied, and private addresses stay what they are.
+            ({"network": {"denyOut": [f"{OTHER}/8"], "allowOut": [OTHER, PRIVATE]}}, [True, True, True, False])):
+        assert made(**create)[1] == expected, create
+    for one in gate_service.client(key).get("/v2/sandboxes", expect=200):
+        gate_service.client(key).delete(f"/sandboxes/{one['sandboxID']}", expect=204)

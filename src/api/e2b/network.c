@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses a sandbox may reach. Sandboxes have no network of their own yet, so that every
- * rule that denies holds by itself; the rules are checked and kept for the day they have. What asks
- * for something that would have to happen on the way (headers, a proxy, TLS to a port) is refused.
- */
+/* Which addresses a sandbox may reach, as this door says it: everything unless something is denied,
+ * and what is allowed beats what is denied. The gate enforces it. What asks for something that
+ * would have to happen on the way (headers, a proxy, TLS to a port) is refused. */
 #include "api/e2b/network.h"
 
 #include <arpa/inet.h>
@@ -10,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/parse.h"
+#include "manager/net.h"
 #include "base/banned.h"
 
 enum { MAX_RULES = 256, MAX_NAME = 253 };
@@ -90,15 +90,67 @@ int sg_e2b_network_check(const struct sg_jval *v, struct sg_e2b_record *into, st
     return 0;
 }
 
+/* ---- what it comes to ---- */
+
+static bool is_all(const char *text)
+{
+    return strcmp(text, "0.0.0.0/0") == 0 || strcmp(text, "::/0") == 0;
+}
+
+/* What was checked before is in order here. True: all addresses are among them. */
+static bool add_rules(const struct sg_jval *v, const char *key, struct sg_netrules *to)
+{
+    const struct sg_jval *list = v ? sg_e2b_get(v, key) : NULL;
+    bool has_all = false;
+    for (const struct sg_jval *m = list ? list->list.first : NULL; m; m = m->next) {
+        has_all |= is_all(m->s.p);
+        if (!is_all(m->s.p))
+            (void)sg_netrules_add(to, m->s, NULL);
+    }
+    return has_all;
+}
+
+void sg_e2b_network_policy(struct sg_manager *m, const struct sg_jval *v,
+                           const struct sg_e2b_record *r, struct sg_policy *ret)
+{
+    struct sg_policy p = { .mode = SG_MODE_OPEN, .allow_first = true };
+    const bool allows_all = add_rules(v, "allowOut", &p.allow);
+    const bool denies_all = add_rules(v, "denyOut", &p.deny) || r->denies_internet;
+    if (denies_all && !allows_all)
+        p.mode = p.allow.n ? SG_MODE_FILTERED : SG_MODE_NONE;
+    if (p.mode == SG_MODE_NONE || !sg_manager_has_gate(m)) {
+        sg_policy_done(&p);
+        p.mode = SG_MODE_NONE;
+    }
+    *ret = p;
+}
+
 /* ---- PUT: what is not named is cleared ---- */
+
+struct change {
+    struct sg_call *call;
+    struct sg_policy policy; /* until it is taken */
+};
+
+static void in_force(void *arg, struct sg_sandbox *s, const struct sg_err *err)
+{
+    struct change *w = arg;
+    (void)s;
+    if (err)
+        sg_reply_error(w->call, err);
+    else
+        sg_reply_empty(w->call, 204);
+}
 
 static void kept(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
-    (void)s;
+    struct change *w = arg;
+    struct sg_err own;
+    if (!err && sg_manager_set_network(s, &w->call->who, &w->policy, in_force, w, &own) < 0)
+        err = &own;
+    sg_policy_done(&w->policy);
     if (err)
-        sg_reply_error(arg, err);
-    else
-        sg_reply_empty(arg, 204);
+        sg_reply_error(w->call, err);
 }
 
 int sg_e2b_network(struct sg_call *c, struct sg_err *err)
@@ -119,6 +171,13 @@ int sg_e2b_network(struct sg_call *c, struct sg_err *err)
         return -1;
     r.network = body;
     const char *text = sg_e2b_record_text(&c->arena, &r);
-    return text ? sg_manager_set_door(s, &c->who, text, kept, c, err)
-                : sg_fail(err, SG_INVALID, "the network settings are too large");
+    struct change *w = sg_arena_alloc(&c->arena, sizeof *w);
+    if (!text || !w)
+        return sg_fail(err, SG_INVALID, "the network settings are too large");
+    *w = (struct change) { .call = c };
+    sg_e2b_network_policy(c->manager, body, &r, &w->policy);
+    if (sg_manager_set_door(s, &c->who, text, kept, w, err) == 0)
+        return 0;
+    sg_policy_done(&w->policy);
+    return -1;
 }

@@ -179,7 +179,7 @@ static void created(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 }
 
 static int read_record(struct sg_call *c, const struct sg_jval *body, bool is_secure,
-                       const char **ret, struct sg_err *err)
+                       struct sg_policy *policy, const char **ret, struct sg_err *err)
 {
     char *token = sg_arena_alloc(&c->arena, SG_E2B_TOKEN_LEN + 1);
     char *traffic = sg_arena_alloc(&c->arena, SG_E2B_TOKEN_LEN + 1);
@@ -202,13 +202,17 @@ static int read_record(struct sg_call *c, const struct sg_jval *body, bool is_se
         sg_e2b_secret(traffic);
     }
     *ret = sg_e2b_record_text(&c->arena, &r);
-    return *ret ? 0 : sg_fail(err, SG_INVALID, "the network settings are too large");
+    if (!*ret)
+        return sg_fail(err, SG_INVALID, "the network settings are too large");
+    sg_e2b_network_policy(c->manager, r.network, &r, policy);
+    return 0;
 }
 
 static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
 {
     const struct sg_jval *body;
     struct sg_create create = { 0 };
+    struct sg_policy network;
     struct sg_pair *metadata = NULL, *env = NULL;
     if (sg_call_json(c, &body, err) < 0)
         return -1;
@@ -225,14 +229,18 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
         sg_call_pairs(c, sg_e2b_get(body, "metadata"), "metadata", &metadata, &create.metadata_n,
                       err) < 0 ||
         sg_call_pairs(c, sg_e2b_get(body, "envVars"), "envVars", &env, &create.env_n, err) < 0 ||
-        read_record(c, body, is_v2 || sg_e2b_bool(body, "secure", false), &create.door, err) < 0)
+        read_record(c, body, is_v2 || sg_e2b_bool(body, "secure", false), &network, &create.door,
+                    err) < 0)
         return -1;
     create.metadata = metadata;
     create.env = env;
     create.on_expiry = pauses ? SG_EXPIRY_PAUSE : SG_EXPIRY_KILL;
     create.drops_memory = !sg_e2b_bool(body, "autoPauseMemory", true);
     c->state = (void *)(uintptr_t)create.template;
-    return sg_manager_create(c->manager, &c->who, &create, created, c, err);
+    create.network = &network;
+    int got = sg_manager_create(c->manager, &c->who, &create, created, c, err);
+    sg_policy_done(&network);
+    return got;
 }
 
 int sg_e2b_create_v1(struct sg_call *c, struct sg_err *err)

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <string.h>
+
+#include "base/auto.h"
+#include "net/policy.h"
+#include "base/banned.h"
+
+static void names_have_one_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *name; /* NULL: it is none */
+    } rows[] = {
+        { "Example.COM.", "example.com" },
+        { "a_b.x-y.net", "a_b.x-y.net" },
+        { "xn--bcher-kva.example", "xn--bcher-kva.example" },
+        { "localhost", "localhost" },
+        { "", NULL },
+        { ".", NULL },
+        { "a..b", NULL },
+        { "a.b..", NULL },
+        { ".a", NULL },
+        { "-a.com", NULL },
+        { "a-.com", NULL },
+        { "b\xc3\xbc.com", NULL },
+        { "a b.com", NULL },
+        { "a%2eb", NULL },
+        { "127.1", NULL },
+        { "0x7f000001", NULL },
+        { "2130706433", NULL },
+        { "1.2.3.4", NULL },
+        { "a.0x1f", NULL },
+        { "a/b", NULL },
+    };
+    struct sg_name got;
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        const int ret = sg_name_parse(sg_str_of(rows[i].text), &got, NULL);
+        if ((ret == 0) != (rows[i].name != NULL) || (ret == 0 && strcmp(got.s, rows[i].name) != 0))
+            fail_msg("'%s'", rows[i].text);
+    }
+    const char nul[] = "good.com\0.evil.com";
+    assert_true(sg_name_parse((struct sg_str) { nul, sizeof nul - 1 }, &got, NULL) < 0);
+}
+
+static void labels_and_names_have_their_length(void **state)
+{
+    (void)state;
+    char text[300];
+    struct sg_name got;
+    memset(text, 'a', sizeof text);
+    assert_int_equal(sg_name_parse((struct sg_str) { text, 63 }, &got, NULL), 0);
+    assert_true(sg_name_parse((struct sg_str) { text, 64 }, &got, NULL) < 0);
+    for (size_t i = 50; i < sizeof text; i += 51)
+        text[i] = '.';
+    assert_int_equal(sg_name_parse((struct sg_str) { text, 253 }, &got, NULL), 0);
+    assert_true(sg_name_parse((struct sg_str) { text, 254 + 1 }, &got, NULL) < 0);
+}
+
+static const char *special(const char *text)
+{
+    struct sg_addr a;
+    assert_int_equal(sg_addr_parse(sg_str_of(text), &a, NULL), 0);
+    const char *what = sg_addr_special(&a);
+    return what ? what : "public";
+}
+
+static void what_is_not_public_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *addr, *what;
+    } rows[] = {
+        { "1.1.1.1", "public" },
+        { "11.0.0.1", "public" },
+        { "172.32.0.1", "public" },
+        { "2606:4700::1111", "public" },
+        { "10.255.255.255", "private" },
+        { "172.16.0.1", "private" },
+        { "192.168.0.1", "private" },
+        { "100.64.0.1", "private" },
+        { "127.255.0.1", "loopback" },
+        { "0.0.0.0", "unspecified" },
+        { "169.254.169.254", "metadata" },
+        { "169.254.1.1", "link-local" },
+        { "::ffff:169.254.169.254", "metadata" },
+        { "::ffff:10.0.0.1", "private" },
+        { "::1", "loopback" },
+        { "::", "unspecified" },
+        { "::7f00:1", "translated" },
+        { "64:ff9b::a9fe:a9fe", "translated" },
+        { "2002:a9fe:a9fe::1", "translated" },
+        { "2001:0:1::1", "translated" },
+        { "fd00:ec2::254", "metadata" },
+        { "fd12::1", "private" },
+        { "fe80::1", "link-local" },
+        { "ff02::1", "multicast" },
+        { "224.0.0.1", "multicast" },
+        { "255.255.255.255", "reserved" },
+        { "198.18.0.1", "synthetic" },
+        { "203.0.113.9", "documentation" },
+    };
+    for (size_t i = 0; i < SG_COUNT(rows); i++)
+        if (strcmp(special(rows[i].addr), rows[i].what) != 0)
+            fail_msg("%s is %s", rows[i].addr, special(rows[i].addr));
+}
+
+static void networks_hold_what_is_in_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *net, *in, *out;
+    } rows[] = {
+        { "10.0.0.0/8", "10.1.2.3", "11.0.0.0" },
+        { "1.2.3.4", "1.2.3.4", "1.2.3.5" },
+        { "0.0.0.0/0", "8.8.8.8", "2001:db8::1" },
+        { "::/0", "2001:db8::1", "8.8.8.8" },
+        { "2001:db8::/33", "2001:db8::1", "2001:db8:8000::1" },
+        { "192.0.2.77/25", "192.0.2.1", "192.0.2.200" },
+    };
+    struct sg_cidr c;
+    struct sg_addr a;
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        assert_int_equal(sg_cidr_parse(sg_str_of(rows[i].net), &c, NULL), 0);
+        assert_int_equal(sg_addr_parse(sg_str_of(rows[i].in), &a, NULL), 0);
+        assert_true(sg_cidr_has(&c, &a));
+        assert_int_equal(sg_addr_parse(sg_str_of(rows[i].out), &a, NULL), 0);
+        assert_false(sg_cidr_has(&c, &a));
+    }
+    static const char *const bad[] = { "10.0.0.0/33", "10.0.0/8",    "::/129",
+                                       "10.0.0.0/",   "/8",          "10.0.0.0/-1",
+                                       "fe80::1%lo",  "1.2.3.4/8/8", "010.0.0.1" };
+    for (size_t i = 0; i < SG_COUNT(bad); i++)
+        if (sg_cidr_parse(sg_str_of(bad[i]), &c, NULL) == 0)
+            fail_msg("'%s' is a network", bad[i]);
+}
+
+/* ---- policies ---- */
+
+static void add(struct sg_netrules *r, const char *rule)
+{
+    struct sg_err err = { 0 };
+    assert_ok(sg_netrules_add(r, sg_str_of(rule), &err), err);
+}
+
+static const char *judge(const struct sg_policy *p, const struct sg_nets *nets, const char *to)
+{
+    static struct sg_netverdict v;
+    struct sg_name name;
+    struct sg_addr addr;
+    struct sg_target t;
+    assert_int_equal(sg_target_parse(sg_str_of(to), &name, &addr, &t, NULL), 0);
+    sg_policy_judge(p, nets, &t, &v);
+    return v.is_allowed ? v.rule : strcmp(v.rule, "no rule allows it") == 0 ? "no" : v.rule;
+}
+
+static void the_strictest_word_counts(void **state)
+{
+    (void)state;
+    struct sg_policy p = { .mode = SG_MODE_FILTERED };
+    struct sg_nets nets = { 0 };
+    add(&p.allow, "*.example.com:80,443");
+    add(&p.allow, "tcp:1.0.0.0/8:1-100");
+    add(&p.allow, "udp:time.com:123");
+    add(&p.allow, "10.0.0.0/8");
+    add(&p.deny, "bad.example.com");
+    assert_string_equal(judge(NULL, NULL, "a.example.com:80"), "no policy yet");
+    assert_string_equal(judge(&p, NULL, "a.example.com:80"), "allow *.example.com:80,443");
+    assert_string_equal(judge(&p, NULL, "example.com:80"), "no");
+    assert_string_equal(judge(&p, NULL, "aexample.com:80"), "no");
+    assert_string_equal(judge(&p, NULL, "a.example.com:22"), "no");
+    assert_string_equal(judge(&p, NULL, "bad.example.com:80"), "deny bad.example.com");
+    assert_string_equal(judge(&p, NULL, "1.2.3.4:100"), "allow tcp:1.0.0.0/8:1-100");
+    assert_string_equal(judge(&p, NULL, "1.2.3.4:101"), "no");
+    assert_string_equal(judge(&p, NULL, "udp:time.com:123"), "allow udp:time.com:123");
+    assert_string_equal(judge(&p, NULL, "time.com:123"), "no");
+    assert_string_equal(judge(&p, NULL, "10.0.0.1:80"), "always refused: private");
+    assert_int_equal(sg_nets_add(&nets, sg_str_of("10.0.0.0/24"), NULL), 0);
+    assert_string_equal(judge(&p, &nets, "10.0.0.1:80"), "allow 10.0.0.0/8");
+    assert_string_equal(judge(&p, &nets, "10.0.1.1:80"), "always refused: private");
+    p.mode = SG_MODE_OPEN;
+    assert_string_equal(judge(&p, NULL, "other.com:22"), "mode open");
+    assert_string_equal(judge(&p, NULL, "other.com:853"), "no");
+    assert_string_equal(judge(&p, NULL, "udp:other.com:443"), "no");
+    p.mode = SG_MODE_NONE;
+    assert_string_equal(judge(&p, NULL, "1.2.3.4:1"), "mode none");
+    sg_nets_done(&nets);
+    sg_policy_done(&p);
+}
+
+static void what_is_allowed_first_beats_what_is_denied(void **state)
+{
+    (void)state;
+    struct sg_policy p = { .mode = SG_MODE_OPEN, .allow_first = true };
+    add(&p.allow, "1.1.1.1");
+    add(&p.deny, "1.0.0.0/8");
+    assert_string_equal(judge(&p, NULL, "1.1.1.1:7"), "allow 1.1.1.1");
+    assert_string_equal(judge(&p, NULL, "1.1.1.2:7"), "deny 1.0.0.0/8");
+    p.allow_first = false;
+    assert_string_equal(judge(&p, NULL, "1.1.1.1:7"), "deny 1.0.0.0/8");
+    sg_policy_done(&p);
+}
+
+static void rules_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",         ":80",     "a.com:",       "a.com:0", "a.com:65536", "a.com:9-1",
+        "a.com:1,", "*.",      "*a.com",       "a.*.com", "[::1",        "[::1]80",
+        "tcp:",     "a.com:x", "http://a.com", "a.com/",  "**",          "a.com:1,2,3,4,5,6,7,8,9"
+    };
+    struct sg_netrule r;
+    for (size_t i = 0; i < SG_COUNT(bad); i++)
+        if (sg_netrule_parse(sg_str_of(bad[i]), &r, NULL) == 0)
+            fail_msg("'%s' is a rule", bad[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_have_one_form),
+        cmocka_unit_test(labels_and_names_have_their_length),
+        cmocka_unit_test(what_is_not_public_is_known),
+        cmocka_unit_test(networks_hold_what_is_in_them),
+        cmocka_unit_test(the_strictest_word_counts),
+        cmocka_unit_test(what_is_allowed_first_beats_what_is_denied),
+        cmocka_unit_test(rules_that_are_none_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
