@@ -94,14 +94,14 @@ await()
 # The service, from an installation of its own.
 start_service()
 {
-    local port program pool='"host=64"'
+    local port program base=0
     port=$(free_port)
-    [ ! -d "$dir/state/templates/base" ] || pool="$pool, \"base=16\""
+    [ ! -d "$dir/state/templates/base" ] || base=16
     [ ! -d "$dir/state/templates/code-interpreter-v1" ] || pool="$pool, \"code-interpreter-v1=8\""
     mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
     cp "$sandglass" "$dir/inst/bin/"
-    for program in launcher/sandglass-launcher daemon/sandglassd init/sandglass-init unpack/sandglass-unpack; do
-        cp "$build/src/$program" "$dir/inst/libexec/sandglass/"
+    for program in "$build"/src/*/sandglassd "$build"/src/*/sandglass-*; do
+        [ ! -f "$program" ] || cp "$program" "$dir/inst/libexec/sandglass/"
     done
     cat >"$dir/service.toml" <<END
 state_dir = "$dir/state"
@@ -109,7 +109,7 @@ state_dir = "$dir/state"
 listen = "127.0.0.1:$port"
 run_dir = "$dir/run"
 template = "host"
-pool = [$pool]
+pool = ["host=64", "base=$base"]
 max_sandboxes = 2000
 END
     SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
