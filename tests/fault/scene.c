@@ -61,7 +61,7 @@ static struct sg_cell_spec spec_of(const char *root)
         .hide = { "/usr/local" },
         .hide_count = 1,
         .hostname = "fault",
-        .limits = { 64u << 20, 1000, 32, 16u << 20, 64 },
+        .limits = { 64u << 20, 1000, 32, 16u << 20, 64, false },
         .is_read_only = true,
         .is_idmapped = true,
         .workdir = "/workspace",

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     if (n < 2)
         return 0;
     sg_auto_free char *changed = sg_strdup(closed);
-    char *at = &changed[(p[0] << 8 | p[1]) % strlen(changed)];
+    char *at = &changed[((size_t)p[0] << 8 | p[1]) % strlen(changed)];
     const char was = *at;
     *at = n > 2 && p[2] ? (char)p[2] : 'A';
     if (opens(changed, &again) && *at != was && was != '=' && *at != '=') {

@@ -11,8 +11,8 @@
 #define ID       "sabcdefghij012345678"
 #define SNAPSHOT "tabcdefghij012345678"
 
-static const struct sg_permit permit = { .least = { 4 * MIB, 10, 2, MIB, 0 },
-                                         .most = { 512 * MIB, 2000, 100, 256 * MIB, 0 } };
+static const struct sg_permit permit = { .least = { 4 * MIB, 10, 2, MIB, 0, false },
+                                         .most = { 512 * MIB, 2000, 100, 256 * MIB, 0, false } };
 
 static struct sg_msg create(const char *sandbox, const char *template)
 {
