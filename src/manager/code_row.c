@@ -53,7 +53,7 @@ static void write_spec(const struct sg_code_context *c, struct sg_buf *out)
 void sg_code_put_row(struct sg_code_context *c)
 {
     struct sg_manager *m = c->sandbox->manager;
-    sg_auto_buf spec;
+    sg_auto_buf spec = { 0 };
     if (sg_code_kernel(c)->made || m->is_ending) /* not there yet; or to be left as it is */
         return;
     sg_buf_init(&spec, SPEC_MAX);

@@ -41,7 +41,7 @@ static void reply_null(struct sg_call *c)
 static void created(void *arg, struct sg_code_context *x, const struct sg_err *err)
 {
     struct sg_call *c = arg;
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!x) {
         sg_reply_error(c, err);
@@ -64,7 +64,7 @@ static int create(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
 /* Those of these two languages are there from the start, as far as clients can tell. */
 static int list(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
 {
-    sg_auto_buf out;
+    sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!sg_code_default(s, &c->who, "python", err) ||
         !sg_code_default(s, &c->who, "javascript", err))
