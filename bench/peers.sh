@@ -94,10 +94,10 @@ await()
 # The service, from an installation of its own.
 start_service()
 {
-    local port program base=0
+    local port program base=0 code=0
     port=$(free_port)
     [ ! -d "$dir/state/templates/base" ] || base=16
-    [ ! -d "$dir/state/templates/code-interpreter-v1" ] || pool="$pool, \"code-interpreter-v1=8\""
+    [ ! -d "$dir/state/templates/code-interpreter-v1" ] || code=8
     mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
     cp "$sandglass" "$dir/inst/bin/"
     for program in "$build"/src/*/sandglassd "$build"/src/*/sandglass-*; do
@@ -109,7 +109,7 @@ state_dir = "$dir/state"
 listen = "127.0.0.1:$port"
 run_dir = "$dir/run"
 template = "host"
-pool = ["host=64", "base=$base"]
+pool = ["host=64", "base=$base", "code-interpreter-v1=$code"]
 max_sandboxes = 2000
 END
     SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
