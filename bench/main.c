@@ -20,6 +20,7 @@ static const struct {
     { "python", sg_case_python },   { "cpu", sg_case_cpu },       { "idle", sg_case_idle },
     { "service", sg_case_service }, { "crowd", sg_case_crowd },   { "http", sg_case_http },
     { "sdk", sg_case_sdk },         { "router", sg_case_router }, { "code", sg_case_code },
+    { "storage", sg_case_storage },
 };
 
 /* ---- for the cases ---- */
@@ -159,7 +160,7 @@ static int parse(char **argv, struct sg_bench *b, struct settings *s, struct sg_
     if (s->only && !is_case(s->only))
         return sg_fail(err, SG_INVALID,
                        "no case %s; there are run, engine, spawn, python, cpu, idle, service, "
-                       "crowd, http, sdk, router and code",
+                       "crowd, http, sdk, router, code and storage",
                        sg_quote(s->only).s);
     if (!b->sandglass || !b->burn || !b->dir || !s->cgroups)
         return sg_fail(err, SG_INVALID, "start it with bench/run");

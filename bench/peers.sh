@@ -177,7 +177,7 @@ needs_of()
 {
     case $1 in
     run) echo image ;;
-    service | crowd) echo service ;;
+    service | crowd | storage) echo service ;;
     http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
     code) echo code service ;;

@@ -29,4 +29,5 @@ int sg_case_crowd(const struct sg_bench *b, struct sg_err *err);
 int sg_case_http(const struct sg_bench *b, struct sg_err *err);
 int sg_case_sdk(const struct sg_bench *b, struct sg_err *err);
 int sg_case_router(const struct sg_bench *b, struct sg_err *err); /* without a service */
+int sg_case_storage(const struct sg_bench *b, struct sg_err *err);
 int sg_case_code(const struct sg_bench *b, struct sg_err *err);

@@ -125,6 +125,10 @@ struct sg_manager {
     char **pool;           /* owned: the launcher's last word on parked cells */
     size_t pool_n;
     uint64_t pool_at_ns;
+    struct {
+        uint64_t total_bytes, free_bytes;
+        bool is_known, is_full;
+    } storage; /* the same of the storage pool */
     void (*ready)(void *arg, const struct sg_err *err);
     void *ready_arg;
     void (*revoked)(void *arg); /* NULL: nobody wants to know */

@@ -90,6 +90,20 @@ static void pool(struct sg_manager *m, struct sg_buf *out)
     }
 }
 
+static void storage(struct sg_manager *m, struct sg_buf *out)
+{
+    if (!m->storage.is_known)
+        return;
+    head(out, "sandglass_storage_bytes", "gauge", "The storage pool.");
+    sg_buf_addf(out, "sandglass_storage_bytes{what=\"total\"} %" PRIu64 "\n",
+                m->storage.total_bytes);
+    sg_buf_addf(out, "sandglass_storage_bytes{what=\"free\"} %" PRIu64 "\n", m->storage.free_bytes);
+    head(out, "sandglass_storage_full", "gauge", "1: nothing new is made in it.");
+    sg_buf_addf(out, "sandglass_storage_full %d\n", m->storage.is_full);
+    head(out, "sandglass_snapshots", "gauge", "Snapshots of all organisations.");
+    sg_buf_addf(out, "sandglass_snapshots %zu\n", m->snapshots.n);
+}
+
 static void hits(struct sg_manager *m, struct sg_buf *out)
 {
     static const char *const names[SG_HIT_COUNT] = {
@@ -124,6 +138,7 @@ void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out)
 
     states(m, out);
     pool(m, out);
+    storage(m, out);
     histogram(out, "sandglass_create_seconds", "From the call to a sandbox that answers.",
               &x->create);
     histogram(out, "sandglass_exec_start_seconds", "From the call to a program that runs.",

@@ -107,6 +107,18 @@ static void pool_answered(void *arg, struct sg_packet *p, const struct sg_err *e
         m->pool[m->pool_n] = sg_strdup(one.p);
 }
 
+static void storage_answered(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_manager *m = arg;
+
+    if (err || !p || m->is_ending)
+        return;
+    m->storage.total_bytes = p->msg.l_stored.total_bytes;
+    m->storage.free_bytes = p->msg.l_stored.free_bytes;
+    m->storage.is_full = (p->msg.l_stored.flags & SG_L_FULL) != 0;
+    m->storage.is_known = true;
+}
+
 static void tick(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_manager *m = SG_OWNER(t, struct sg_manager, usage);
@@ -123,6 +135,8 @@ static void tick(struct sg_timer *t, uint64_t now_ns)
     if (now_ns - m->pool_at_ns >= POOL_NS) {
         m->pool_at_ns = now_ns;
         sg_tier_pool(m->tier, pool_answered, m);
+        if (sg_tier_flags(m->tier) & SG_L_POOL)
+            sg_tier_storage(m->tier, storage_answered, m);
     }
     sg_timer_set(m->loop, t, now_ns + TICK_NS);
 }

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The storage pool: limits, snapshots, forks, rollback, pauses that keep the files, and who may."""
 import os
+import pathlib
 import subprocess
+import sys
 
 import leaks
 import pytest
 from service import Box, Service, wait_for
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "soak"))
+
+import power_cut  # noqa: E402
 
 MIB = 1 << 20
 SHAPES = """
@@ -303,6 +309,11 @@ def test_a_pool_grows_when_the_settings_say_so(root):
         service.write_config()
         service.start()
         assert service.operator.get("/v1/storage", expect=200)["totalBytes"] == small + 300 * MIB
+
+
+def test_power_cuts_take_nothing_that_was_acknowledged(root):
+    found = {i: wrong for i, wrong in power_cut.cuts(None, 6, seed=8) if wrong}
+    assert not found, found
 
 
 # ---- the command line ----
