@@ -55,6 +55,7 @@ static const struct {
     { "keys", "Keys that speak for an organisation" },
     { "orgs", "Organisations and their quotas" },
     { "secrets", "Secrets of an organisation, write-only" },
+    { "net", "What sandboxes may reach, and what they did" },
     { "audit", "The record of who did what" },
     { "tls", "A certificate for the service" },
 };

@@ -21,6 +21,9 @@ int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done);
  * one that `exec --detach` printed. */
 int sg_sandbox_check(const struct sg_cli *cli, struct sg_err *err);
 
+/* The policy of --net, --allow and --block (cmd_net.c). */
+void sg_put_network(struct sg_json *j, const struct sg_cli *cli);
+
 /* The object for `env` of "NAME=value" and "NAME" (of our own environment). */
 void sg_put_env(struct sg_json *j, const struct sg_strlist *env);
 /* {"NAME":"VALUE"} of "NAME=VALUE". */

@@ -50,6 +50,7 @@ struct sg_config {
     uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */
     uint64_t serve_reconcile_ms;                          /* 0: never */
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
+    struct sg_strlist net_allow, net_block;               /* create, net set: rules */
     struct sg_strlist gate_resolvers, gate_permit;        /* addresses; networks */
     char *router_rules;             /* "": the default place, if there is one */
     struct sg_strlist router_tiers; /* the tiers that count as there; none: what is there */

@@ -63,11 +63,11 @@ int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *e
 {
     struct doc d = { 0 };
     struct sg_policy p = { 0 };
-    if (v->kind == SG_J_STRING && !memchr(v->s.p, 0, v->s.n)) {
+    const bool is_word = v->kind == SG_J_STRING && !memchr(v->s.p, 0, v->s.n);
+    if (is_word)
         d.mode = v->s.p;
-        return fill(&d, ret, err) < 0 ? sg_wrap(err, "network") : 0;
-    }
-    if (sg_json_read(v, fields, SG_COUNT(fields), &d, err) < 0 || fill(&d, &p, err) < 0) {
+    if ((!is_word && sg_json_read(v, fields, SG_COUNT(fields), &d, err) < 0) ||
+        fill(&d, &p, err) < 0) {
         sg_policy_done(&p);
         return sg_wrap(err, "network");
     }

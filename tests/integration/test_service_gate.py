@@ -338,3 +338,23 @@ def test_e2b_settings_are_enforced(gate_service):
         assert made(**create)[1] == expected, create
     for one in gate_service.client(key).get("/v2/sandboxes", expect=200):
         gate_service.client(key).delete(f"/sandboxes/{one['sandboxID']}", expect=204)
+
+
+def test_the_command_line(gate_service, gate_box):
+    def cli(*words):
+        return gate_service.runner.sandglass("net", *words, env={"SANDGLASS_CONFIG": str(gate_service.config)})
+    b = gate_box("open")
+    assert b.one("tcp", "example.com", 7, "x") == "x"
+    done = cli("set", "--allow", "example.com:7", "--block", "other.com", b.id)
+    assert json.loads(done.stdout) == {"mode": "filtered", "allow": ["example.com:7"], "deny": ["other.com"]}
+    assert b.one("tcp", PUBLIC, 7, "x") == "ConnectionResetError"
+    b.logged(verdict="denied", address=PUBLIC)
+    done = cli("log", b.id)
+    assert "example.com:7 (93.184.216.34)  out 1 in 1  mode open" in done.stdout
+    assert f"denied   tcp  {PUBLIC}:7" in done.stdout
+    done = cli("explain", b.id, "example.com:7")
+    assert (done.returncode, done.stdout) == (0, "allowed: allow example.com:7\n")
+    done = cli("explain", b.id, "other.com:7")
+    assert (done.returncode, done.stdout) == (1, "denied: deny other.com\n")
+    done = cli("set", "--allow", "a..b", b.id)
+    assert done.returncode == 2 and "a..b" in done.stderr
