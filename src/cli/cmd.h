@@ -77,6 +77,7 @@ int sg_cmd_route(struct sg_cli *cli);
 int sg_cmd_task_run(struct sg_cli *cli);
 int sg_cmd_approve(struct sg_cli *cli);
 int sg_cmd_swarm(struct sg_cli *cli);
+int sg_cmd_usage(struct sg_cli *cli);
 int sg_cmd_keys_list(struct sg_cli *cli);
 int sg_cmd_keys_create(struct sg_cli *cli);
 int sg_cmd_keys_revoke(struct sg_cli *cli);

@@ -72,6 +72,8 @@ struct sg_config {
     struct sg_strlist wants;
     uint64_t parallel, seconds_ms;
     bool explain, deny;
+    char *by; /* usage */
+    uint64_t since_ms;
     char *code, *language, *into, *reason; /* task run, approve */
     struct sg_strlist task_files, collect;
     char *lang, *sandbox, *save; /* code, repl; "": by the file's name, a fresh one, here */

@@ -164,6 +164,12 @@ int sg_store_each_connection(struct sg_store *s, const char *sandbox, int64_t af
                              bool (*row)(void *arg, const struct sg_connection_row *r), void *arg,
                              struct sg_err *err);
 
+/* The same, summed by what `by` names; what it does not name is "" or 0. */
+enum { SG_USAGE_BY_ORG = 1, SG_USAGE_BY_SANDBOX = 2, SG_USAGE_BY_DAY = 4 }; /* hour: of its start */
+int sg_store_sum_usage(struct sg_store *s, const char *org, int64_t from_hour, unsigned by,
+                       bool (*row)(void *arg, const struct sg_usage_row *r), void *arg,
+                       struct sg_err *err);
+
 /* Where events and audit go on after a restart; 0 and "": nothing there yet. */
 struct sg_store_last {
     int64_t event_seq, audit_seq;

@@ -50,3 +50,27 @@ int sg_store_each_usage(struct sg_store *s, const char *org, int64_t from_hour,
         ;
     return got < 0 ? -1 : 0;
 }
+
+int sg_store_sum_usage(struct sg_store *s, const char *org, int64_t from_hour, unsigned by,
+                       bool (*row)(void *arg, const struct sg_usage_row *r), void *arg,
+                       struct sg_err *err)
+{
+    static const char sql[] =
+        "SELECT CASE WHEN ?3 THEN org ELSE '' END AS o, CASE WHEN ?4 THEN sandbox ELSE '' END AS "
+        "b, "
+        "CASE WHEN ?5 THEN hour / 24 * 24 ELSE 0 END AS d, sum(wall_ms), sum(cpu_ns), "
+        "sum(mem_mib_ms), sum(execs), sum(creates), sum(bytes_in), sum(bytes_out) FROM usage "
+        "WHERE hour >= ?1 AND (?2 IS NULL OR org = ?2) GROUP BY o, b, d ORDER BY d, o, b";
+    struct sg_usage_row r;
+    sg_auto_cursor c;
+    if (sg_cursor_open(&c, s, &columns, sql, err) < 0)
+        return -1;
+    (void)sqlite3_bind_int64(c.stmt, 1, from_hour);
+    (void)sqlite3_bind_text(c.stmt, 2, org, -1, SQLITE_STATIC);
+    for (int i = 0; i < 3; i++)
+        (void)sqlite3_bind_int64(c.stmt, 3 + i, by >> i & 1);
+    int got;
+    while ((got = sg_cursor_next(&c, &r, err)) > 0 && row(arg, &r))
+        ;
+    return got < 0 ? -1 : 0;
+}

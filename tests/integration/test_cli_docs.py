@@ -26,7 +26,7 @@ PAGES = {
                            "net log", "net explain", "net set"],
     "sandglass-route.1": ["route"],
     "sandglass-code.1": ["code", "repl"],
-    "sandglass-task.1": ["task run", "swarm", "approve"],
+    "sandglass-task.1": ["task run", "swarm", "usage", "approve"],
     "sandglass-keys.1": [name for name in COMMANDS if name.startswith(("keys ", "orgs ", "secrets ", "audit "))],
 }
 
