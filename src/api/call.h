@@ -40,7 +40,11 @@ enum sg_method {
     M_OTHER = M_COUNT
 };
 
-enum { SG_CALL_MAX_PARAMS = 4, SG_CALL_MAX_BODY = 8 << 20 }; /* of a body that is read whole */
+enum {
+    SG_CALL_MAX_PARAMS = 4,
+    SG_CALL_MAX_BODY = 8 << 20,   /* of a body that is read whole */
+    SG_CALL_MAX_LARGE = 32 << 20, /* where it is a file, and not JSON */
+};
 
 struct sg_param {
     const char *name;

@@ -312,9 +312,12 @@ static int check_query(struct sg_call *c, struct sg_err *err)
 static int check_size(struct sg_exchange *x, struct sg_err *err)
 {
     struct sg_server *s = x->call.server;
+    const unsigned flags = x->call.route->flags;
     x->body_max = s->options.max_body_bytes;
-    if (!(x->call.route->flags & SG_ROUTE_STREAM) && x->body_max > SG_CALL_MAX_BODY)
-        x->body_max = SG_CALL_MAX_BODY;
+    if (flags & SG_ROUTE_LARGE)
+        x->body.max = SG_CALL_MAX_LARGE;
+    if (!(flags & SG_ROUTE_STREAM) && x->body_max > x->body.max)
+        x->body_max = x->body.max;
     if (x->body_kind == SG_BODY_LENGTH && x->body_left > x->body_max)
         return sg_fail(err, SG_EXHAUSTED, "the body is over %llu bytes",
                        (unsigned long long)x->body_max);

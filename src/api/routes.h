@@ -10,6 +10,7 @@ enum {
     SG_ROUTE_STREAM = 2,   /* the body comes in pieces: on_body */
     SG_ROUTE_OPERATOR = 4, /* the machine's operator only */
     SG_ROUTE_NO_QUERY = 8, /* every query name is refused; others look at theirs themselves */
+    SG_ROUTE_LARGE = 16,   /* a whole body of up to SG_CALL_MAX_LARGE */
 };
 
 struct sg_route {

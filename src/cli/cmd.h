@@ -74,6 +74,7 @@ int sg_cmd_events(struct sg_cli *cli);
 int sg_cmd_code(struct sg_cli *cli);
 int sg_cmd_repl(struct sg_cli *cli);
 int sg_cmd_route(struct sg_cli *cli);
+int sg_cmd_parse(struct sg_cli *cli);
 int sg_cmd_task_run(struct sg_cli *cli);
 int sg_cmd_approve(struct sg_cli *cli);
 int sg_cmd_swarm(struct sg_cli *cli);

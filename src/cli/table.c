@@ -15,16 +15,26 @@
 
 enum { MAX_BYTES = 64 << 20, GAP = 2 };
 
-void sg_add_clean(struct sg_buf *out, const char *text)
+static void add_clean(struct sg_buf *out, struct sg_str text, const char *plain)
 {
-    for (size_t i = 0, n = strlen(text); i < n;) {
-        size_t width = sg_plain_width(text + i, n - i);
-        if (width || text[i] == '\'' || text[i] == '\\')
-            sg_buf_add(out, text + i, width ? width : 1);
+    for (size_t i = 0; i < text.n;) {
+        size_t width = sg_plain_width(text.p + i, text.n - i);
+        if (width || (text.p[i] && strchr(plain, text.p[i])))
+            sg_buf_add(out, text.p + i, width ? width : 1);
         else
-            sg_buf_addf(out, "\\x%02x", (unsigned char)text[i]);
+            sg_buf_addf(out, "\\x%02x", (unsigned char)text.p[i]);
         i += width ? width : 1;
     }
+}
+
+void sg_add_clean(struct sg_buf *out, const char *text)
+{
+    add_clean(out, sg_str_of(text), "'\\");
+}
+
+void sg_add_clean_lines(struct sg_buf *out, struct sg_str text)
+{
+    add_clean(out, text, "'\\\n\t");
 }
 
 /* Characters, not bytes. Wide ones count as one: nobody's id has them. */

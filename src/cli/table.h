@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 
 enum { SG_TABLE_MAX_COLUMNS = 10 };
 
@@ -33,5 +34,7 @@ struct sg_short sg_short_bytes(uint64_t bytes);
 struct sg_short sg_short_since(const char *rfc3339);
 struct sg_short sg_short_until(const char *rfc3339);
 void sg_add_clean(struct sg_buf *out, const char *text);
+/* The same with its lines and tabs. */
+void sg_add_clean_lines(struct sg_buf *out, struct sg_str text);
 
 #define sg_auto_table __attribute__((cleanup(sg_table_done))) struct sg_table

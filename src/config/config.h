@@ -74,6 +74,7 @@ struct sg_config {
     bool explain, deny;
     char *by; /* usage */
     uint64_t since_ms;
+    char *images;                          /* parse; "": none */
     char *code, *language, *into, *reason; /* task run, approve */
     struct sg_strlist task_files, collect;
     char *lang, *sandbox, *save; /* code, repl; "": by the file's name, a fresh one, here */

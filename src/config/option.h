@@ -69,6 +69,7 @@ enum sg_option_type {
 #define SG_FOR_HOOK     (UINT64_C(1) << 60)
 #define SG_FOR_SWARM    (UINT64_C(1) << 59)
 #define SG_FOR_USAGE    (UINT64_C(1) << 58)
+#define SG_FOR_PARSE    (UINT64_C(1) << 57)
 /* Of the gate. */
 #define SG_FOR_NET_LOG     (UINT64_C(1) << 45)
 #define SG_FOR_NET_EXPLAIN (UINT64_C(1) << 46)
@@ -97,10 +98,10 @@ enum sg_option_type {
 #define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
 /* Those that ask the service. */
 #define SG_FOR_CLIENT                                                                              \
-    (SG_FOR_NET | SG_FOR_CELLS | SG_FOR_SNAPSHOTS | SG_FOR_ROUTER | SG_FOR_PS | SG_FOR_CREATE |    \
-     SG_FOR_EXEC | SG_FOR_CP | SG_FOR_LOGS | SG_FOR_TOP | SG_FOR_PAUSE | SG_FOR_RESUME |           \
-     SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS | SG_FOR_EVENTS | SG_FOR_KEYS | SG_FOR_ORGS |          \
-     SG_FOR_SECRETS | SG_FOR_AUDIT)
+    (SG_FOR_NET | SG_FOR_PARSE | SG_FOR_CELLS | SG_FOR_SNAPSHOTS | SG_FOR_ROUTER | SG_FOR_PS |     \
+     SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_CP | SG_FOR_LOGS | SG_FOR_TOP | SG_FOR_PAUSE |           \
+     SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS | SG_FOR_EVENTS | SG_FOR_KEYS |        \
+     SG_FOR_ORGS | SG_FOR_SECRETS | SG_FOR_AUDIT)
 
 struct sg_word {
     const char *text; /* NULL ends the list */

@@ -24,6 +24,7 @@ PAGES = {
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
                            "events", "snapshot", "snapshots list", "snapshots rm", "fork", "rollback", "tree",
                            "net log", "net explain", "net set"],
+    "sandglass-parse.1": ["parse"],
     "sandglass-route.1": ["route"],
     "sandglass-code.1": ["code", "repl"],
     "sandglass-task.1": ["task run", "swarm", "usage", "approve"],
