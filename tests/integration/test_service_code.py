@@ -134,6 +134,14 @@ def test_contexts_are_apart_and_listed_in_order(kbox):
     assert len(kbox.client.get(f"{kbox.path}/contexts", expect=200)["contexts"]) == 2
 
 
+def test_forty_contexts_run_side_by_side(kbox):
+    """More than the kernel's share of pipe memory for one user would allow, were theirs enlarged."""
+    made = [kbox.context(language="bash")["id"] for _ in range(40)]
+    for i, context in enumerate(made):
+        assert "error" not in kbox.code(f"mine={i}", context=context)
+    assert [kbox.code("echo $mine", context=context)["stdout"] for context in made] == [f"{i}\n" for i in range(40)]
+
+
 def test_what_cannot_be_is_refused(kbox):
     rows = [({"language": "bash", "cwd": "relative"}, 400), ({"language": "bash", "cwd": "/no/such/place"}, 400),
             ({"language": "cobol"}, 501), ({"language": "../../bin/sh"}, 400), ({"language": ""}, 400),

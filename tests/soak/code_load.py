@@ -50,10 +50,17 @@ def many_runs(service, box, count):
 
 def many_contexts(service, box, count):
     made = []
-    took = timed(lambda i: made.append(box.context(language="bash")["id"]), count)
-    for i, context in enumerate(made):
-        box.code(f"mine={i}", context=context)
-    again = timed(lambda i: box.code(f"[ $mine = {i} ]", context=made[i]).get("error"), count)
+
+    def one(i):
+        """With its first cell, or all interpreters would start at the same time and wait for each other."""
+        made.append(box.context(language="bash")["id"])
+        assert "error" not in box.code(f"mine={i}", context=made[-1])
+    took = timed(one, count)
+
+    def check(i):
+        got = box.code("echo $mine", context=made[i])
+        assert got["stdout"] == f"{i}\n", got
+    again = timed(check, count)
     before = service.daemon_rss()[0]
     for context in made:
         box.client.delete(f"{box.path}/contexts/{context}", expect=204)

@@ -28,7 +28,6 @@ class Stream:
         self.name = name
         self.fd, self.far = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.fd, False)
-        fcntl.fcntl(self.fd, 1031, 1 << 20)  # F_SETPIPE_SZ: fewer turns for who prints much
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
 
