@@ -3,6 +3,7 @@
 #include "base/auto.h"
 #include "cli/out.h"
 #include "cli/sandbox.h"
+#include "config/mapping.h"
 #include "cli/table.h"
 #include "base/banned.h"
 
@@ -30,6 +31,27 @@ static void put_limits(struct sg_json *j, const struct sg_cli *cli)
     sg_json_close(j, '}');
 }
 
+/* They were checked when they were read. */
+static void put_volumes(struct sg_json *j, const struct sg_strlist *volumes)
+{
+    sg_json_key(j, "mounts");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < volumes->n; i++) {
+        struct sg_mapping m;
+        if (sg_mapping_parse_bind(volumes->v[i], &m, NULL) < 0)
+            continue;
+        sg_json_open(j, '{');
+        sg_json_key(j, "volume");
+        sg_json_text(j, m.source);
+        sg_json_key(j, "path");
+        sg_json_text(j, m.target);
+        sg_json_key(j, "readOnly");
+        sg_json_bool(j, m.is_read_only);
+        sg_json_close(j, '}');
+    }
+    sg_json_close(j, ']');
+}
+
 static void write_body(const struct sg_cli *cli, struct sg_buf *out)
 {
     const struct sg_config *c = &cli->config;
@@ -54,6 +76,8 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
     }
     if (c->metadata.n)
         sg_put_pairs(&j, "metadata", &c->metadata);
+    if (c->volumes.n)
+        put_volumes(&j, &c->volumes);
     if (sg_cli_has_flag(cli, "env"))
         sg_put_env(&j, &c->env);
     sg_json_close(&j, '}');

@@ -54,6 +54,7 @@ static const struct {
     { "template", "Templates that sandboxes start from" },
     { "keys", "Keys that speak for an organisation" },
     { "orgs", "Organisations and their quotas" },
+    { "volume", "Directories that outlive sandboxes" },
     { "secrets", "Secrets of an organisation, write-only" },
     { "net", "What sandboxes may reach, and what they did" },
     { "audit", "The record of who did what" },

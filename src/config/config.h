@@ -59,6 +59,7 @@ struct sg_config {
     /* Of single commands; flags only. */
     uint64_t idle_timeout_ms, retries; /* create */
     enum sg_expiry on_expiry;
+    struct sg_strlist volumes;  /* create: "NAME:PATH[:ro]" */
     struct sg_strlist metadata; /* create, ps: "NAME=VALUE" */
     char *state;                /* ps */
     char *signal;               /* kill */

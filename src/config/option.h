@@ -91,17 +91,21 @@ enum sg_option_type {
 #define SG_FOR_CELL   (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
 #define SG_FOR_TEMPLATE                                                                            \
     (SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT | SG_FOR_TEMPLATE_RM)
-#define SG_FOR_KEYS    (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
-#define SG_FOR_ORGS    (SG_FOR_ORGS_LIST | SG_FOR_ORGS_CREATE | SG_FOR_ORGS_RM)
-#define SG_FOR_SECRETS (SG_FOR_SECRETS_LIST | SG_FOR_SECRETS_SET | SG_FOR_SECRETS_RM)
-#define SG_FOR_AUDIT   (SG_FOR_AUDIT_LIST | SG_FOR_AUDIT_VERIFY)
-#define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
+#define SG_FOR_KEYS          (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
+#define SG_FOR_ORGS          (SG_FOR_ORGS_LIST | SG_FOR_ORGS_CREATE | SG_FOR_ORGS_RM)
+#define SG_FOR_VOLUME_CREATE (UINT64_C(1) << 52)
+#define SG_FOR_VOLUME_LS     (UINT64_C(1) << 53)
+#define SG_FOR_VOLUME_RM     (UINT64_C(1) << 54)
+#define SG_FOR_VOLUME        (SG_FOR_VOLUME_CREATE | SG_FOR_VOLUME_LS | SG_FOR_VOLUME_RM)
+#define SG_FOR_SECRETS       (SG_FOR_SECRETS_LIST | SG_FOR_SECRETS_SET | SG_FOR_SECRETS_RM)
+#define SG_FOR_AUDIT         (SG_FOR_AUDIT_LIST | SG_FOR_AUDIT_VERIFY)
+#define SG_FOR_SERVICE       (SG_FOR_SERVE | SG_FOR_UP)
 /* Those that ask the service. */
 #define SG_FOR_CLIENT                                                                              \
     (SG_FOR_NET | SG_FOR_PARSE | SG_FOR_CELLS | SG_FOR_SNAPSHOTS | SG_FOR_ROUTER | SG_FOR_PS |     \
      SG_FOR_CREATE | SG_FOR_EXEC | SG_FOR_CP | SG_FOR_LOGS | SG_FOR_TOP | SG_FOR_PAUSE |           \
      SG_FOR_RESUME | SG_FOR_KILL | SG_FOR_RM | SG_FOR_STATS | SG_FOR_EVENTS | SG_FOR_KEYS |        \
-     SG_FOR_ORGS | SG_FOR_SECRETS | SG_FOR_AUDIT)
+     SG_FOR_ORGS | SG_FOR_SECRETS | SG_FOR_VOLUME | SG_FOR_AUDIT)
 
 struct sg_word {
     const char *text; /* NULL ends the list */

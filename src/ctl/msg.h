@@ -85,6 +85,11 @@ enum sg_msg_type {
     SG_MSG_L_STORAGE,
     SG_MSG_L_RULES,
     SG_MSG_L_NET,
+    SG_MSG_L_VOLUME_MAKE,
+    SG_MSG_L_VOLUME_REMOVE,
+    SG_MSG_L_VOLUME_USE,
+    SG_MSG_L_MOUNT,
+    SG_MSG_L_SYNC,
     /* launcher to daemon: same id as the question */
     SG_MSG_L_WELCOME,
     SG_MSG_L_CELL,
@@ -154,6 +159,7 @@ enum { SG_DIAL_TCP, SG_DIAL_UNIX };
 enum {
     SG_HELLO_ONE_USER = 1, /* only one id is mapped: no change of user, no groups */
     SG_HELLO_KEEP = 2,     /* outlive this connection; remember every end until RELEASE */
+    SG_HELLO_VIEW = 4,     /* paths are those below SG_CTL_VIEW, and no link leads out of it */
 };
 enum { SG_KEPT_EXITED = 8, SG_KEPT_PTY = 16 }; /* KEPT flags, beside SG_SPAWN_STDIN to STDERR */
 enum {                                         /* TAR_IN */
@@ -177,6 +183,8 @@ enum {                      /* L_CELL and L_WELCOME flags */
        SG_L_POOL = 8,      /* there is a storage pool; of a cell: its writable layer is there */
        SG_L_HAS_GATE = 16, /* sandboxes can have a network */
 };
+#define SG_CTL_VIEW "/volume"
+enum { SG_L_READ_ONLY = 1 };                              /* L_MOUNT flags */
 enum { SG_L_STAY_FROZEN = 1 };                            /* L_SNAPSHOT flags */
 enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 };            /* L_STORED flags */
 enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED }; /* L_ENDED cause */
@@ -346,6 +354,14 @@ struct sg_msg_l_snapshot {
     struct sg_text sandbox, snapshot;
     uint32_t flags;
 };
+struct sg_msg_l_volume {
+    struct sg_text volume;
+    uint64_t bytes;
+};
+struct sg_msg_l_mount {
+    struct sg_text sandbox, volume, path;
+    uint32_t flags;
+};
 struct sg_msg_l_forget {
     struct sg_text snapshot;
 };
@@ -441,6 +457,8 @@ struct sg_msg {
         struct sg_msg_l_listed l_listed;
         struct sg_msg_l_snapshot l_snapshot;
         struct sg_msg_l_forget l_forget;
+        struct sg_msg_l_volume l_volume;
+        struct sg_msg_l_mount l_mount;
         struct sg_msg_l_snapped l_snapped;
         struct sg_msg_l_stored l_stored;
         struct sg_msg_l_rules l_rules, l_ruled;

@@ -22,7 +22,7 @@ enum {
 #define BYTES(m, f)     { #f, SG_FIELD_BYTES, offsetof(struct sg_msg, m.f), SG_CTL_MAX_BYTES }
 /* clang-format on */
 
-static const struct sg_field hello[] = { U32(hello, version, ANY), U32(hello, flags, 3),
+static const struct sg_field hello[] = { U32(hello, version, ANY), U32(hello, flags, 7),
                                          U32(hello, epoch, ANY) };
 static const struct sg_field spawn[] = {
     U32(spawn, flags, 31),       U32(spawn, rows, 65535),           U32(spawn, cols, 65535),
@@ -150,6 +150,13 @@ static const struct sg_field l_snapshot[] = { TEXT(l_snapshot, sandbox, SG_CTL_M
                                               TEXT(l_snapshot, snapshot, SG_CTL_MAX_TAG),
                                               U32(l_snapshot, flags, SG_L_STAY_FROZEN) };
 static const struct sg_field l_forget[] = { TEXT(l_forget, snapshot, SG_CTL_MAX_TAG) };
+static const struct sg_field l_volume_make[] = { TEXT(l_volume, volume, SG_CTL_MAX_TAG),
+                                                 U64(l_volume, bytes) };
+static const struct sg_field l_volume[] = { TEXT(l_volume, volume, SG_CTL_MAX_TAG) };
+static const struct sg_field l_mount[] = { TEXT(l_mount, sandbox, SG_CTL_MAX_TAG),
+                                           TEXT(l_mount, volume, SG_CTL_MAX_TAG),
+                                           TEXT(l_mount, path, SG_CTL_MAX_PATH),
+                                           U32(l_mount, flags, SG_L_READ_ONLY) };
 static const struct sg_field l_snapped[] = { U64(l_snapped, bytes), U64(l_snapped, frozen_ns) };
 static const struct sg_field l_stored[] = {
     U32(l_stored, flags, 3), U64(l_stored, total_bytes),        U64(l_stored, free_bytes),
@@ -254,6 +261,11 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_STORAGE] = BARE("l_storage", SG_ROLE_ASK),
     [SG_MSG_L_RULES] = ROW("l_rules", SG_ROLE_ASK, 0, l_rules),
     [SG_MSG_L_NET] = ROW("l_net", SG_ROLE_ASK, 0, l_net),
+    [SG_MSG_L_VOLUME_MAKE] = ROW("l_volume_make", SG_ROLE_ASK, 0, l_volume_make),
+    [SG_MSG_L_VOLUME_REMOVE] = ROW("l_volume_remove", SG_ROLE_ASK, 0, l_volume),
+    [SG_MSG_L_VOLUME_USE] = ROW("l_volume_use", SG_ROLE_ASK, 0, l_volume),
+    [SG_MSG_L_MOUNT] = ROW("l_mount", SG_ROLE_ASK, 0, l_mount),
+    [SG_MSG_L_SYNC] = BARE("l_sync", SG_ROLE_ASK),
     [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
     [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),
     [SG_MSG_L_DONE] = BARE("l_done", SG_ROLE_ANSWER),

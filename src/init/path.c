@@ -15,6 +15,13 @@
 
 enum { DIR_MODE = 0755, MAX_TRIES = 32 };
 
+static const char *view; /* NULL: the root of the file tree */
+
+void sg_path_confine(const char *root)
+{
+    view = root;
+}
+
 const char *sg_path_base(void)
 {
     struct stat st;
@@ -35,6 +42,18 @@ int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode)
     return (int)fd;
 }
 
+static int open_tries(int dir_fd, const char *path, const struct open_how *how)
+{
+    for (int tries = 0; tries < MAX_TRIES; tries++) {
+        long fd = syscall(SYS_openat2, dir_fd, path, how, sizeof *how);
+        if (fd >= 0)
+            return (int)fd;
+        if (errno != EINTR && errno != EAGAIN) /* EAGAIN: raced with a rename */
+            return -1;
+    }
+    return -1;
+}
+
 int sg_path_open_beneath(int dir_fd, const char *path, int flags, mode_t mode)
 {
     const struct open_how how = {
@@ -42,14 +61,19 @@ int sg_path_open_beneath(int dir_fd, const char *path, int flags, mode_t mode)
         .mode = flags & O_CREAT ? mode : 0,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
     };
-    for (int tries = 0; tries < MAX_TRIES; tries++) {
-        long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
-        if (fd >= 0)
-            return (int)fd;
-        if (errno != EINTR && errno != EAGAIN) /* EAGAIN: raced with a rename */
-            return -1;
-    }
-    return -1;
+    return open_tries(dir_fd, path, &how);
+}
+
+/* Links lead to where they would if the view were all there is. */
+static int open_in_view(const char *path, int flags, mode_t mode)
+{
+    const struct open_how how = {
+        .flags = (unsigned)flags | O_CLOEXEC,
+        .mode = flags & O_CREAT ? mode : 0,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    sg_auto_fd root = open(view, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return root < 0 ? -1 : open_tries(root, path, &how);
 }
 
 /* Opens the start of a relative path; AT_FDCWD for an absolute one, where it does not matter. */
@@ -60,10 +84,10 @@ static int open_base(const char *path)
 
 int sg_path_open(struct sg_text path, int flags, mode_t mode, struct sg_err *err)
 {
-    sg_auto_fd base = open_base(path.p);
+    sg_auto_fd base = view ? AT_FDCWD : open_base(path.p);
     if (base == -1)
         return sg_fail_sys(err, "open the directory of relative paths");
-    int fd = sg_path_open_at(base, path.p, flags, mode);
+    int fd = view ? open_in_view(path.p, flags, mode) : sg_path_open_at(base, path.p, flags, mode);
     return fd < 0 ? sg_fail_sys(err, "open %s", sg_quote(path.p).s) : fd;
 }
 
@@ -102,7 +126,7 @@ static int make_and_enter(int *dir, const char *name, mode_t mode)
 {
     if (mkdirat(*dir, name, mode) < 0 && errno != EEXIST)
         return -1;
-    int next = sg_path_open_at(*dir, name, O_PATH | O_DIRECTORY, 0);
+    int next = (view ? sg_path_open_beneath : sg_path_open_at)(*dir, name, O_PATH | O_DIRECTORY, 0);
     if (next < 0)
         return -1;
     sg_close_p(dir);
@@ -112,7 +136,7 @@ static int make_and_enter(int *dir, const char *name, mode_t mode)
 
 int sg_path_make(struct sg_text path, mode_t mode, struct sg_err *err)
 {
-    const char *start = path.p[0] == '/' ? "/" : sg_path_base();
+    const char *start = view ? view : path.p[0] == '/' ? "/" : sg_path_base();
     sg_auto_fd dir = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const char *p = path.p + strspn(path.p, "/");
     if (dir < 0)

@@ -13,6 +13,10 @@
 
 enum { SG_PATH_NAME_MAX = 255, SG_PATH_LINK_BYTES = 32 };
 
+/* From now on every path is one below this directory, which is their root: neither ".." nor a link
+ * leads out of it, whatever is in it. NULL: no more. For a sandbox that shows one volume. */
+void sg_path_confine(const char *view);
+
 /* The directory where relative paths start; static storage. */
 const char *sg_path_base(void);
 

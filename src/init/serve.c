@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "init/init.h"
+#include "init/path.h"
 #include "base/banned.h"
 
 static const uint64_t TERM_GRACE_NS = 1000000000;
@@ -27,6 +28,7 @@ static int handle_hello(struct sg_init *in, struct sg_call *c, struct sg_err *er
     in->has_hello = true;
     in->is_one_user = m->flags & SG_HELLO_ONE_USER;
     in->keeps = m->flags & SG_HELLO_KEEP;
+    sg_path_confine(m->flags & SG_HELLO_VIEW ? SG_CTL_VIEW : NULL);
     in->epoch = m->epoch;
     return 0;
 }

@@ -110,6 +110,46 @@ static int check_net(const struct sg_permit *p, const struct sg_msg *m, struct s
     return check_sandbox(&m->l_net.sandbox, err);
 }
 
+static int check_volume_id(const struct sg_text *t, struct sg_err *err)
+{
+    if (!sg_id_is_valid(t->p, 'v'))
+        return sg_fail(err, SG_INVALID, "%s is not the id of a volume", sg_quote(t->p).s);
+    return 0;
+}
+
+static int check_volume(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    return check_volume_id(&m->l_volume.volume, err);
+}
+
+static int check_volume_make(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    if (check_volume_id(&m->l_volume.volume, err) < 0)
+        return -1;
+    if (m->l_volume.bytes < p->least.disk_bytes || m->l_volume.bytes > p->most.disk_bytes)
+        return sg_fail(err, SG_INVALID, "%" PRIu64 " bytes are no size for a volume",
+                       m->l_volume.bytes);
+    return 0;
+}
+
+/* Never "..", "." or empty: whoever reads the path sees where it leads. */
+static int check_mount(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    if (check_sandbox(&m->l_mount.sandbox, err) < 0 || check_volume_id(&m->l_mount.volume, err) < 0)
+        return -1;
+    const char *path = m->l_mount.path.p;
+    if (path[0] != '/' || !path[1])
+        return sg_fail(err, SG_INVALID, "%s is no place for a volume", sg_quote(path).s);
+    for (const char *at = path; *at; at += 1 + strcspn(at + 1, "/")) {
+        const size_t n = strcspn(at + 1, "/");
+        if (!n || (at[1] == '.' && (n == 1 || (n == 2 && at[2] == '.'))))
+            return sg_fail(err, SG_INVALID, "%s is not a plain path", sg_quote(path).s);
+    }
+    return 0;
+}
+
 static int check_nothing(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     (void)p, (void)m, (void)err;
@@ -135,6 +175,11 @@ static const struct {
     [SG_MSG_L_FORGET] = { check_forget, false },
     [SG_MSG_L_SNAPSHOTS] = { check_nothing, false },
     [SG_MSG_L_STORAGE] = { check_nothing, false },
+    [SG_MSG_L_VOLUME_MAKE] = { check_volume_make, false },
+    [SG_MSG_L_VOLUME_REMOVE] = { check_volume, false },
+    [SG_MSG_L_VOLUME_USE] = { check_volume, false },
+    [SG_MSG_L_MOUNT] = { check_mount, false },
+    [SG_MSG_L_SYNC] = { check_nothing, false },
     [SG_MSG_L_RULES] = { check_nothing, false },
     [SG_MSG_L_NET] = { check_net, false },
 };

@@ -420,6 +420,11 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_SNAPSHOTS] = snapshots,
     [SG_MSG_L_RULES] = rules,
     [SG_MSG_L_NET] = net,
+    [SG_MSG_L_MOUNT] = sg_serve_volume,
+    [SG_MSG_L_VOLUME_MAKE] = sg_serve_volume,
+    [SG_MSG_L_VOLUME_REMOVE] = sg_serve_volume,
+    [SG_MSG_L_VOLUME_USE] = sg_serve_volume,
+    [SG_MSG_L_SYNC] = sg_serve_volume,
 };
 
 void sg_serve(struct sg_launcher *l, const struct sg_msg *m)

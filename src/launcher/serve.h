@@ -11,6 +11,9 @@ struct sg_wish;
 
 void sg_serve(struct sg_launcher *l, const struct sg_msg *m);
 
+/* Questions about volumes: serve_volume.c. */
+int sg_serve_volume(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err);
+
 /* A create that had to wait: with its box, which is parked, or with the reason (`b` NULL). */
 void sg_serve_wish(struct sg_launcher *l, const struct sg_wish *w, struct sg_box *b,
                    const struct sg_err *err);

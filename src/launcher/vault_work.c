@@ -90,7 +90,10 @@ static int make_volume(int pool_fd, const struct sg_errand_data *d, uint64_t *re
     if (folder < 0 || sg_btrfs_make(folder, d->name, err) < 0)
         return -1;
     sg_auto_fd part = open_dir(folder, d->name, err);
-    if (part >= 0 && limit(part, d->bytes, err) == 0) {
+    /* Whoever has it mounted may write to it, as whichever user. */
+    if (part >= 0 && fchmod(part, 0777) < 0)
+        (void)sg_fail_sys(err, "open a volume to all users");
+    else if (part >= 0 && limit(part, d->bytes, err) == 0) {
         if (syncfs(part) == 0)
             return 0;
         (void)sg_fail_sys(err, "write a volume to the disk");

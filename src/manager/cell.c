@@ -133,7 +133,9 @@ int sg_cell_hello(struct sg_sandbox *s, sg_peer_answer *answered, struct sg_err 
     bool is_rootless = (sg_tier_flags(s->manager->tier) & SG_L_ROOTLESS) != 0;
     struct sg_msg m = {
         .type = SG_MSG_HELLO,
-        .hello = { SG_CTL_VERSION, SG_HELLO_KEEP | (is_rootless ? SG_HELLO_ONE_USER : 0u),
+        .hello = { SG_CTL_VERSION,
+                   SG_HELLO_KEEP | (is_rootless ? SG_HELLO_ONE_USER : 0u) |
+                       (s->is_internal && s->life->mount_at ? SG_HELLO_VIEW : 0u),
                    s->manager->epoch },
     };
 

@@ -14,6 +14,7 @@
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
+#include "manager/volume.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
@@ -157,7 +158,8 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         check_template(who, p.template, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
         sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
-        sg_pairs_check("env", c->env, c->env_n, true, err) < 0)
+        sg_pairs_check("env", c->env, c->env_n, true, err) < 0 ||
+        sg_mounts_check(m, who, c->mounts, c->mounts_n, err) < 0)
         return -1;
     if (c->drops_memory && !(sg_tier_flags(m->tier) & SG_L_POOL))
         return sg_fail(err, SG_UNSUPPORTED, "there is no storage pool: a pause keeps the memory");
@@ -211,6 +213,7 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     s->created_ms = sg_manager_unix_ms();
     sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);
     sg_pairs_copy(&s->env, c->env, c->env_n);
+    sg_mounts_copy(s, who, c->mounts, c->mounts_n);
     sg_quota_charge(s);
     sg_list_add(s);
     sg_manager_audit_value(m, who, "sandbox.create", s, "template", s->template);
@@ -337,6 +340,30 @@ static void answered(struct sg_sandbox *s)
     }
 }
 
+/* The row says "running" when all volumes are there: no crash leaves one without them. One of ours
+ * is never told of. */
+static void all_mounted(struct sg_sandbox *s)
+{
+    struct sg_err err;
+
+    if (sg_life_failed(s, &err)) {
+        attempt_failed(s, &err);
+        return;
+    }
+    sg_life_expect(s, 1, answered);
+    sg_life_put_row(s, s->is_internal ? SBX_CREATING : SBX_RUNNING, SG_STORE_NORMAL);
+}
+
+static void greeted(struct sg_sandbox *s)
+{
+    struct sg_err err;
+
+    if (sg_life_failed(s, &err))
+        attempt_failed(s, &err);
+    else
+        sg_mounts_begin(s, all_mounted);
+}
+
 /* Hello and the row do not wait for each other: either may fail, and then both are undone. */
 static void cell_made(struct sg_sandbox *s)
 {
@@ -350,10 +377,15 @@ static void cell_made(struct sg_sandbox *s)
     s->started_ms = sg_manager_unix_ms();
     if (s->expires_ms == 0)
         sg_expiry_renew(s);
-    sg_life_expect(s, 2 + sg_net_answers(s), answered);
+    s->life->mount_at = 0;
     s->life->clock.fire = hello_late;
     sg_timer_set(l, &s->life->clock, sg_loop_now(l) + HELLO_NS);
-    sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
+    if (s->mounts.n) {
+        sg_life_expect(s, 1 + sg_net_answers(s), greeted);
+    } else {
+        sg_life_expect(s, 2 + sg_net_answers(s), answered);
+        sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
+    }
     if (sg_cell_hello(s, sg_life_tier_answer, &err) < 0)
         sg_life_got(s, &err);
     sg_net_open(s);

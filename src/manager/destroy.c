@@ -140,7 +140,8 @@ int sg_manager_destroy_all(struct sg_manager *m, const struct sg_who *who, sg_co
     struct all *all = sg_new(struct all);
     *all = (struct all) { .cb = cb, .arg = arg, .left = 1 };
     for (struct sg_sandbox *s = m->newest; s; s = s->older) {
-        if (s->org == who->org && sg_manager_destroy(s, who, one_gone, all, err) == 0)
+        if (s->org == who->org && !s->is_internal &&
+            sg_manager_destroy(s, who, one_gone, all, err) == 0)
             all->left++; /* no callback comes from inside the call */
     }
     one_less(all);

@@ -71,7 +71,8 @@ void sg_events_add(struct sg_manager *m, const struct sg_org *org, const char *s
 
 void sg_sandbox_event(struct sg_sandbox *s, const char *type, const char *data)
 {
-    sg_events_add(s->manager, s->org, s->id.s, type, data);
+    if (!s->is_internal)
+        sg_events_add(s->manager, s->org, s->id.s, type, data);
 }
 
 /* ---- listening ---- */

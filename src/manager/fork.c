@@ -20,6 +20,8 @@ struct forking {
     unsigned count, left;
     char *template, *parent; /* owned */
     struct sg_pairs metadata, env;
+    struct sg_mounts mounts; /* those of the sandbox, copied */
+    struct sg_mount_spec *wanted;
     struct sg_create create;
     struct sg_policy network;
     char **doors; /* owned; NULL: none */
@@ -44,6 +46,10 @@ static void free_forking(struct forking *f)
     sg_pairs_done(&f->metadata);
     sg_pairs_done(&f->env);
     sg_policy_done(&f->network);
+    for (size_t i = 0; i < f->mounts.n; i++)
+        free(f->mounts.v[i].path);
+    free(f->mounts.v);
+    free(f->wanted);
     free(f->v);
     free(f->ones);
     free(f);
@@ -98,6 +104,20 @@ static void snapped(void *arg, struct sg_snapshot *t, const struct sg_err *err)
         tell(f);
 }
 
+/* The source may end before its forks are made. */
+static void copy_mounts(struct forking *w, const struct sg_mounts *from)
+{
+    w->mounts.n = from->n;
+    w->mounts.v = from->n ? sg_alloc(from->n * sizeof *w->mounts.v) : NULL;
+    w->wanted = from->n ? sg_alloc(from->n * sizeof *w->wanted) : NULL;
+    for (size_t i = 0; i < from->n; i++) {
+        struct sg_mount *m = &w->mounts.v[i];
+        *m = from->v[i];
+        m->path = sg_strdup(m->path);
+        w->wanted[i] = (struct sg_mount_spec) { m->volume, m->path, m->is_read_only };
+    }
+}
+
 static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_who *who,
                                    const struct sg_fork *f)
 {
@@ -111,7 +131,10 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     sg_pairs_copy(&w->metadata, s->metadata.v, s->metadata.n);
     sg_pairs_copy(&w->env, s->env.v, s->env.n);
     sg_net_copy(&w->network, &s->network);
+    copy_mounts(w, &s->mounts);
     w->create = (struct sg_create) {
+        .mounts = w->wanted,
+        .mounts_n = w->mounts.n,
         .template = w->template,
         .limits = s->limits,
         .timeout_ms = f->timeout_ms == UINT64_MAX ? s->timeout_ms : f->timeout_ms,

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "manager/volume.h"
 #include "tier/peer.h"
 
 #include "base/banned.h"
@@ -127,6 +128,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_map_done(&s->execs);
     sg_pairs_done(&s->metadata);
     sg_pairs_done(&s->env);
+    sg_mounts_done(s);
     free(s->template);
     free(s->decision);
     free(s->snapshot);

@@ -66,6 +66,8 @@ struct sg_life {
     bool has_cell, is_cell_ending, awaits_loss;
     void (*after_cell)(struct sg_sandbox *s); /* when it is gone */
     struct sg_err why;                        /* an attempt to make it failed */
+    size_t mount_at;                          /* the volume that is being mounted */
+    void (*after_mounts)(struct sg_sandbox *s);
     bool has_died;
     enum sg_state_event death;
     char death_cause[200];

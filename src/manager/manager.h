@@ -48,6 +48,10 @@ struct sg_store *sg_manager_store(const struct sg_manager *m);
 
 /* ---- sandboxes ---- */
 
+struct sg_mount_spec {
+    const char *volume, *path; /* name or id; where it appears */
+    bool is_read_only;
+};
 struct sg_create {
     const char *template;            /* NULL: the default */
     struct sg_sandbox_limits limits; /* 0: the default */
@@ -56,6 +60,8 @@ struct sg_create {
     enum sg_expiry on_expiry;
     const struct sg_pair *metadata, *env; /* borrowed for the call */
     size_t metadata_n, env_n;
+    const struct sg_mount_spec *mounts;
+    size_t mounts_n;
     unsigned retries;         /* fresh attempts when it cannot be made, or dies */
     const char *door;         /* text that a door keeps with it, or NULL */
     const struct sg_ask *ask; /* what it is for; NULL: SG_OPERATION_DEFAULT */

@@ -103,6 +103,7 @@ struct sg_manager {
     struct sg_org *dead_orgs; /* removed, but a call may still hold them */
     struct sg_key *dead_keys;
     struct sg_secret *secrets; /* all of them, by organisation and name */
+    struct sg_volume *volumes; /* the same */
 
     struct sg_task *tasks;                           /* owned: under way; task.c */
     void (*free_tasks)(struct sg_manager *m);        /* NULL: there never was one */

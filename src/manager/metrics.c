@@ -66,7 +66,7 @@ static void states(struct sg_manager *m, struct sg_buf *out)
     uint64_t counts[SBX_STATE_COUNT] = { 0 };
 
     for (const struct sg_sandbox *s = m->newest; s; s = s->older)
-        counts[s->state]++;
+        counts[s->state] += !s->is_internal;
     head(out, "sandglass_sandboxes", "gauge", "Sandboxes by state.");
     for (unsigned i = 0; i < SBX_STATE_COUNT; i++)
         sg_buf_addf(out, "sandglass_sandboxes{state=\"%s\"} %" PRIu64 "\n",

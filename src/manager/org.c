@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "manager/life.h"
 #include "manager/snapshot.h"
+#include "manager/volume.h"
 
 #include "base/banned.h"
 
@@ -262,13 +263,16 @@ int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id
     if (o == m->default_org)
         return sg_fail(err, SG_CONFLICT, "the default organisation cannot be removed");
     for (const struct sg_sandbox *s = m->newest; s; s = s->older) {
-        if (s->org == o)
+        if (s->org == o && !s->is_internal)
             return sg_fail(err, SG_CONFLICT, "the organisation has sandboxes; destroy them first");
         for (const struct sg_snapshot *t = m->newest_snapshot; t; t = t->older)
             if (t->org == o)
                 return sg_fail(err, SG_CONFLICT,
                                "the organisation has snapshots; remove them first");
     }
+    for (const struct sg_volume *v = m->volumes; v; v = v->next)
+        if (v->org == o)
+            return sg_fail(err, SG_CONFLICT, "the organisation has volumes; remove them first");
     struct removal *r = sg_new(struct removal);
     *r = (struct removal) { m, o, cb, arg };
     /* At once: no call may come through its keys from here on. */

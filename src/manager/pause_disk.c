@@ -9,6 +9,7 @@
  * snapshot. */
 #include "base/auto.h"
 #include "manager/life.h"
+#include "manager/volume.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
@@ -147,6 +148,27 @@ static void hello_late(struct sg_timer *t, uint64_t now_ns)
     sg_cell_cut(life->s);
 }
 
+/* A fresh cell has none of its volumes. */
+static void mounted(struct sg_sandbox *s)
+{
+    struct sg_err err;
+    if (sg_life_failed(s, &err)) {
+        resume_failed(s, &err);
+        return;
+    }
+    sg_life_expect(s, 1, running);
+    sg_life_put_row(s, SBX_RUNNING, SG_STORE_FULL);
+}
+
+static void greeted(struct sg_sandbox *s)
+{
+    struct sg_err err;
+    if (sg_life_failed(s, &err))
+        resume_failed(s, &err);
+    else
+        sg_mounts_begin(s, mounted);
+}
+
 static void cell_made(struct sg_sandbox *s)
 {
     struct sg_life *life = s->life;
@@ -159,10 +181,15 @@ static void cell_made(struct sg_sandbox *s)
     life->snapshot_before = sg_take_ptr(&s->paused_snapshot);
     s->started_ms = sg_manager_unix_ms();
     sg_peer_hold(s->peer, false); /* it is no frozen one that answers late */
-    sg_life_expect(s, 2 + sg_net_answers(s), running);
+    life->mount_at = 0;
     life->clock.fire = hello_late;
     sg_timer_set(l, &life->clock, sg_loop_now(l) + HELLO_NS);
-    sg_life_put_row(s, SBX_RUNNING, SG_STORE_FULL);
+    if (s->mounts.n) {
+        sg_life_expect(s, 1 + sg_net_answers(s), greeted);
+    } else {
+        sg_life_expect(s, 2 + sg_net_answers(s), running);
+        sg_life_put_row(s, SBX_RUNNING, SG_STORE_FULL);
+    }
     if (sg_cell_hello(s, sg_life_tier_answer, &err) < 0)
         sg_life_got(s, &err);
     sg_net_open(s);

@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "manager/life.h"
+#include "manager/volume.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
@@ -105,6 +106,7 @@ static void finish(struct sg_manager *m)
     sg_rules_watch(m);
     sg_snapshots_reconcile(m);
     sg_reconcile_start(m);
+    sg_volume_recover(m);
     m->ready(m->ready_arg, NULL);
 }
 

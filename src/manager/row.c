@@ -9,6 +9,7 @@
 #include "base/jsonr.h"
 #include "manager/life.h"
 #include "manager/net.h"
+#include "manager/volume.h"
 
 #include "base/banned.h"
 
@@ -71,6 +72,23 @@ static void write_text(struct sg_json *j, const char *key, const char *v)
     sg_json_str(j, v);
 }
 
+static void write_mounts(struct sg_json *j, const struct sg_mounts *all)
+{
+    sg_json_key(j, "mounts");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < all->n; i++) {
+        sg_json_open(j, '{');
+        sg_json_key(j, "volume");
+        sg_json_str(j, all->v[i].volume);
+        sg_json_key(j, "path");
+        sg_json_str(j, all->v[i].path);
+        sg_json_key(j, "readOnly");
+        sg_json_bool(j, all->v[i].is_read_only);
+        sg_json_close(j, '}');
+    }
+    sg_json_close(j, ']');
+}
+
 static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
 {
     struct sg_json j;
@@ -112,6 +130,12 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
         sg_net_put(&j, &s->network);
     }
     write_text(&j, "decision", s->decision);
+    if (s->mounts.n)
+        write_mounts(&j, &s->mounts);
+    if (s->is_internal) {
+        sg_json_key(&j, "isInternal");
+        sg_json_bool(&j, true);
+    }
     write_text(&j, "door", s->door);
     sg_json_close(&j, '}');
 }
@@ -149,7 +173,8 @@ void sg_row_touch(struct sg_sandbox *s)
 struct spec {
     const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
-    bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled;
+    bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
+    const struct sg_jval *mounts;
     const char *decision, *door, *snapshot, *parent, *paused_snapshot;
 };
 
@@ -173,6 +198,17 @@ static const struct sg_jfield spec_fields[] = {
     { "snapshot", SG_JT_STRING, offsetof(struct spec, snapshot), 0, 0, false },
     { "parent", SG_JT_STRING, offsetof(struct spec, parent), 0, 0, false },
     { "pausedSnapshot", SG_JT_STRING, offsetof(struct spec, paused_snapshot), 0, 0, false },
+    { "mounts", SG_JT_ARRAY, offsetof(struct spec, mounts), 0, 0, false },
+    { "isInternal", SG_JT_BOOL, offsetof(struct spec, is_internal), 0, 0, false },
+};
+struct mount_row {
+    const char *volume, *path;
+    bool is_read_only;
+};
+static const struct sg_jfield mount_fields[] = {
+    { "volume", SG_JT_STRING, offsetof(struct mount_row, volume), 0, 0, true },
+    { "path", SG_JT_STRING, offsetof(struct mount_row, path), 0, 0, true },
+    { "readOnly", SG_JT_BOOL, offsetof(struct mount_row, is_read_only), 0, 0, false },
 };
 #define LIMIT(key, field)                                                                          \
     {                                                                                              \
@@ -188,6 +224,17 @@ static const struct sg_jfield limit_fields[] = {
 static char *copy(const char *text)
 {
     return text ? sg_strdup(text) : NULL;
+}
+
+static int read_mounts(struct sg_sandbox *s, const struct sg_jval *v, struct sg_err *err)
+{
+    for (const struct sg_jval *one = v ? v->list.first : NULL; one; one = one->next) {
+        struct mount_row r = { 0 };
+        if (sg_json_read(one, mount_fields, SG_COUNT(mount_fields), &r, err) < 0)
+            return -1;
+        sg_mounts_add(s, r.volume, r.path, r.is_read_only);
+    }
+    return 0;
 }
 
 static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
@@ -213,6 +260,9 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->was_parked = spec.was_parked;
     s->life->is_known = spec.is_known;
     s->life->is_ending = spec.is_ending;
+    if (read_mounts(s, spec.mounts, err) < 0)
+        return -1;
+    s->is_internal = spec.is_internal;
     sg_pairs_read(spec.metadata, &s->metadata);
     sg_pairs_read(spec.env, &s->env);
     s->decision = copy(spec.decision);
@@ -249,6 +299,10 @@ struct sg_sandbox *sg_row_load(struct sg_manager *m, const struct sg_sandbox_row
         (void)sg_wrap(err, "spec of %s", s->id.s);
         sg_life_free(s);
         return NULL;
+    }
+    if (s->is_internal) { /* whatever became of it: nobody was told */
+        s->state = s->life->row_state = SBX_CREATING;
+        s->life->is_known = false;
     }
     return s;
 }

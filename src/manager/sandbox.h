@@ -25,6 +25,16 @@ struct sg_pairs {
     size_t n;
 };
 
+struct sg_mount {
+    char volume[SG_ID_LEN + 1];
+    char *path; /* owned */
+    bool is_read_only;
+};
+struct sg_mounts {
+    struct sg_mount *v; /* owned */
+    size_t n;
+};
+
 struct sg_sandbox_limits {
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
 };
@@ -41,7 +51,9 @@ struct sg_sandbox {
     char *snapshot, *parent, *paused_snapshot;
     struct sg_pairs metadata, env;
     char *decision; /* owned: why it has its tier, as JSON; NULL: of an older version */
-    char *door;     /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
+    struct sg_mounts mounts;
+    bool is_internal; /* ours: nobody sees it (volume.h) */
+    char *door;       /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
     struct sg_sandbox_limits limits;
     struct sg_policy network;
     int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/str.h"
 #include "manager/life.h"
+#include "manager/volume.h"
 
 #include "base/banned.h"
 
@@ -103,7 +104,8 @@ int sg_tenant_load(struct sg_manager *m, struct sg_err *err)
     sg_map_init(&m->orgs);
     sg_map_init(&m->keys);
     sg_map_init(&m->keys_by_hash);
-    if (sg_org_load(m, err) < 0 || sg_key_load(m, err) < 0 || sg_secret_load(m, err) < 0)
+    if (sg_org_load(m, err) < 0 || sg_key_load(m, err) < 0 || sg_secret_load(m, err) < 0 ||
+        sg_volume_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -113,6 +115,7 @@ void sg_tenant_free(struct sg_manager *m)
     size_t cursor = 0;
 
     sg_secret_free_all(m);
+    sg_volume_free_all(m);
     for (struct sg_key *k; (k = sg_map_next(&m->keys, &cursor));)
         sg_key_free(k);
     cursor = 0;

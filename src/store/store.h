@@ -76,6 +76,10 @@ struct sg_snapshot_row {
     const char *state; /* "making", "ready", "going" */
     int64_t bytes, created_ms;
 };
+struct sg_volume_row {
+    const char *id, *org, *name, *token, *state; /* "making", "ready", "removing" */
+    int64_t bytes, created_ms;
+};
 struct sg_event_row {
     int64_t seq, at_ms;
     const char *org, *sandbox, *type, *data; /* data: JSON object */
@@ -108,6 +112,8 @@ void sg_store_put_key(struct sg_store *s, const struct sg_key_row *r, enum sg_st
                       sg_store_done *done, void *arg);
 void sg_store_put_secret(struct sg_store *s, const struct sg_secret_row *r, enum sg_store_mode mode,
                          sg_store_done *done, void *arg);
+void sg_store_put_volume(struct sg_store *s, const struct sg_volume_row *r, enum sg_store_mode mode,
+                         sg_store_done *done, void *arg);
 void sg_store_add_event(struct sg_store *s, const struct sg_event_row *r); /* old ones are pruned */
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r);
 void sg_store_add_connection(struct sg_store *s, const struct sg_connection_row *r); /* as events */
@@ -121,6 +127,7 @@ void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *
 void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_secret(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_context(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_remove_volume(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 
@@ -145,6 +152,8 @@ int sg_store_each_secret(struct sg_store *s, bool (*row)(void *arg, const struct
 int sg_store_each_snapshot(struct sg_store *s,
                            bool (*row)(void *arg, const struct sg_snapshot_row *r), void *arg,
                            struct sg_err *err);
+int sg_store_each_volume(struct sg_store *s, bool (*row)(void *arg, const struct sg_volume_row *r),
+                         void *arg, struct sg_err *err);
 /* After `after_seq`, oldest first. */
 int sg_store_each_event(struct sg_store *s, int64_t after_seq,
                         bool (*row)(void *arg, const struct sg_event_row *r), void *arg,

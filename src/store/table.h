@@ -39,6 +39,7 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_PUT_KEY,
                    SG_WRITE_PUT_SECRET,
                    SG_WRITE_PUT_SNAPSHOT,
+                   SG_WRITE_PUT_VOLUME,
                    SG_WRITE_ADD_EVENT,
                    SG_WRITE_ADD_USAGE,
                    SG_WRITE_ADD_AUDIT,
@@ -50,6 +51,7 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_PUT_CONTEXT,
                    SG_WRITE_REMOVE_CONTEXT,
                    SG_WRITE_REMOVE_SNAPSHOT,
+                   SG_WRITE_REMOVE_VOLUME,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

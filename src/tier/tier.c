@@ -27,6 +27,8 @@ struct question {
     char snapshot[SG_CTL_MAX_TAG + 1];
     uint32_t flags;
     bool is_on;
+    char *path; /* owned; of a mount */
+    bool is_read_only;
     sg_tier_answer *cb;
     void *arg;
     struct sg_err err; /* of a refused one */
@@ -92,6 +94,7 @@ static void give(struct question *q, struct sg_packet *p, const struct sg_err *e
     q->tier->total--;
     if (q->cb)
         q->cb(q->arg, p, err);
+    free(q->path);
     free(q);
 }
 
@@ -133,6 +136,19 @@ static void fill_rules(const struct question *q, struct sg_msg *m)
 static void fill_net(const struct question *q, struct sg_msg *m)
 {
     m->l_net = (struct sg_msg_l_net) { sg_text_of(q->sandbox), q->is_on };
+}
+
+/* The volume's name is where a sandbox's is. */
+static void fill_volume(const struct question *q, struct sg_msg *m)
+{
+    m->l_volume = (struct sg_msg_l_volume) { sg_text_of(q->sandbox), q->cursor };
+}
+
+static void fill_mount(const struct question *q, struct sg_msg *m)
+{
+    m->l_mount =
+        (struct sg_msg_l_mount) { sg_text_of(q->sandbox), sg_text_of(q->template),
+                                  sg_text_of(q->path), q->is_read_only ? SG_L_READ_ONLY : 0u };
 }
 
 static void fill_hello(const struct question *q, struct sg_msg *m)
@@ -178,6 +194,11 @@ static const struct ask {
     [SG_MSG_L_SNAPSHOTS] = { fill_list, SG_MSG_L_LISTED },
     [SG_MSG_L_STORAGE] = { fill_none, SG_MSG_L_STORED },
     [SG_MSG_L_NET] = { fill_net, SG_MSG_L_DONE },
+    [SG_MSG_L_VOLUME_MAKE] = { fill_volume, SG_MSG_L_DONE },
+    [SG_MSG_L_VOLUME_REMOVE] = { fill_volume, SG_MSG_L_DONE },
+    [SG_MSG_L_VOLUME_USE] = { fill_volume, SG_MSG_L_STATED },
+    [SG_MSG_L_MOUNT] = { fill_mount, SG_MSG_L_DONE },
+    [SG_MSG_L_SYNC] = { fill_none, SG_MSG_L_DONE },
 };
 
 static void refuse(struct sg_tier *t, struct question *q, const struct sg_err *err)
@@ -476,4 +497,39 @@ void sg_tier_rules(struct sg_tier *t, uint64_t stamp, sg_tier_answer *cb, void *
 
     q->cursor = stamp;
     send_question(q);
+}
+
+void sg_tier_volume_make(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
+                         void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_VOLUME_MAKE, volume, cb, arg);
+
+    q->cursor = bytes;
+    send_question(q);
+}
+
+void sg_tier_volume_remove(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_VOLUME_REMOVE, volume, cb, arg));
+}
+
+void sg_tier_volume_use(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_VOLUME_USE, volume, cb, arg));
+}
+
+void sg_tier_mount(struct sg_tier *t, const char *sandbox, const char *volume, const char *path,
+                   bool is_read_only, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_MOUNT, sandbox, cb, arg);
+
+    (void)snprintf(q->template, sizeof q->template, "%s", volume);
+    q->path = sg_strdup(path);
+    q->is_read_only = is_read_only;
+    send_question(q);
+}
+
+void sg_tier_sync(struct sg_tier *t, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_SYNC, "", cb, arg));
 }

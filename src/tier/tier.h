@@ -8,6 +8,8 @@
  *     so that a thousand parallel creates neither fill a socket nor starve each other. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "ctl/chan.h"
 #include "loop/loop.h"
 
@@ -64,6 +66,17 @@ void sg_tier_forget(struct sg_tier *t, const char *snapshot, sg_tier_answer *cb,
 /* L_LISTED: ids; L_STORED. */
 void sg_tier_snapshots(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
 void sg_tier_storage(struct sg_tier *t, sg_tier_answer *cb, void *arg);
+/* Volumes. L_DONE; a volume that is not there is removed already. */
+void sg_tier_volume_make(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
+                         void *arg);
+void sg_tier_volume_remove(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg);
+/* L_STATED: disk_bytes, disk_used_bytes. */
+void sg_tier_volume_use(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg);
+/* L_DONE. The directory must be there. SG_INVALID: a link is on the way to it. */
+void sg_tier_mount(struct sg_tier *t, const char *sandbox, const char *volume, const char *path,
+                   bool is_read_only, sg_tier_answer *cb, void *arg);
+/* L_DONE: what was written to volumes is on the disk. */
+void sg_tier_sync(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 /* L_LISTED: ids from `cursor` on; "template parked wanted"; names. */
 void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
 void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg);

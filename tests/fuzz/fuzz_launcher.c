@@ -307,6 +307,19 @@ void sg_vault_list(const struct sg_vault *v, enum sg_vault_kind kind,
     each(arg, "tabcdefghij012345678");
 }
 
+int sg_serve_volume(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    must(l->conn.has_hello);
+    if (m->type == SG_MSG_L_MOUNT) {
+        const char *path = m->l_mount.path.p;
+        must(sg_id_is_valid(m->l_mount.sandbox.p, 's') && sg_id_is_valid(m->l_mount.volume.p, 'v'));
+        must(path[0] == '/' && path[1] && !strstr(path, "//") && !strstr(path, "/../"));
+    } else if (m->type != SG_MSG_L_SYNC) {
+        must(sg_id_is_valid(m->l_volume.volume.p, 'v'));
+    }
+    return sg_fail(err, SG_UNSUPPORTED, "there is no storage pool");
+}
+
 void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot)
 {
     (void)l, (void)base, (void)snapshot;

@@ -21,6 +21,7 @@
 #include "manager/net.h"
 #include "manager/task.h"
 #include "manager/secret.h"
+#include "manager/volume.h"
 #include "base/banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -509,6 +510,14 @@ int sg_secret_set(struct sg_manager *m, const struct sg_who *who, const struct s
         check_text(spec->metadata[i].name);
         check_text(spec->metadata[i].value);
     }
+    return refused(err);
+}
+
+int sg_volume_create(struct sg_manager *m, const struct sg_who *who, const char *name,
+                     uint64_t bytes, sg_volume_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)m, (void)who, (void)bytes, (void)cb, (void)arg;
+    check_text(name);
     return refused(err);
 }
 

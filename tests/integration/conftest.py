@@ -29,6 +29,8 @@ def tenant(service, request):
     client.org = org
     yield client
     client.delete("/v1/sandboxes", expect=200)
+    for volume in client.get("/v1/volumes", expect=200)["volumes"]:
+        client.delete(f"/v1/volumes/{volume['id']}", expect=204)
     assert client.get("/v1/sandboxes", expect=200)["sandboxes"] == []
     assert client.get(f"/v1/orgs/{org}", expect=200)["inUse"] == {
         "sandboxes": 0, "memoryBytes": 0, "cpus": 0, "diskBytes": 0}

@@ -28,6 +28,7 @@ PAGES = {
     "sandglass-route.1": ["route"],
     "sandglass-code.1": ["code", "repl"],
     "sandglass-task.1": ["task run", "swarm", "usage", "approve"],
+    "sandglass-volume.1": [name for name in COMMANDS if name.startswith("volume ")],
     "sandglass-keys.1": [name for name in COMMANDS if name.startswith(("keys ", "orgs ", "secrets ", "audit "))],
 }
 

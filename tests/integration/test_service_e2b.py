@@ -116,7 +116,9 @@ def test_errors_have_the_status_as_a_number(service, sandbox):
             ("GET", "/v2/no/such/path", None, 404),
             ("PATCH", "/sandboxes", None, 405),
             ("POST", "/v3/templates", {"name": "x"}, 400),
-            ("POST", "/volumes", {"name": "x"}, 400),
+            ("POST", "/volumes", {"name": "x/y"}, 400),
+            ("GET", "/volumes/none", None, 404),
+            ("GET", "/volumecontent/none/path?path=/", None, 401),
             ("GET", "/secrets/none", None, 404),
             ("GET", "/templates/aliases/no-such-template", None, 404)]
     for method, path, body, status in rows:

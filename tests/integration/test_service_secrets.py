@@ -12,12 +12,27 @@ from service import Service
 VALUE = "correct-horse-battery-staple-0417"
 
 
+def parts(path):
+    """What a file holds, without its holes: the image of the storage pool is mostly one."""
+    fd, at = os.open(path, os.O_RDONLY), 0
+    try:
+        while True:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+            at = os.lseek(fd, start, os.SEEK_HOLE)
+            yield os.pread(fd, at - start, start)
+    except OSError:  # no data behind it
+        pass
+    finally:
+        os.close(fd)
+
+
 def everywhere(*folders):
     """Every byte that is kept in files."""
     for folder in folders:
         for path in pathlib.Path(folder).rglob("*"):
             if path.is_file():
-                yield path, path.read_bytes()
+                for part in parts(path):
+                    yield path, part
 
 
 def holds(pid, data):

@@ -17,7 +17,8 @@ from service import Box, Service
 
 MIB = 1 << 20
 NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
-          "secret": "c" + "0" * 19, "approval": "a" + "0" * 19, "context": "none", "run": "none", "snapshot": "none",
+          "secret": "c" + "0" * 19, "volume": "v" + "0" * 19,
+          "approval": "a" + "0" * 19, "context": "none", "run": "none", "snapshot": "none",
           "late": "s" + "1" * 19}
 
 
@@ -289,10 +290,12 @@ def test_what_is_anothers_answers_as_what_is_not_there_on_every_route(service, t
     run = box.spawn("sleep 1000")["id"]
     key = tenant.post("/v1/keys", {"name": "victim"}, expect=201)
     secret = tenant.put("/v1/secrets/victim", {"value": "v"}, expect=200)
+    volume = tenant.post("/v1/volumes", {"name": "victim"}).json
+    volume = volume if "id" in volume else {"id": "v" + "1" * 19}  # a host without a storage pool has none
     org, thief = service.tenant("thief")
     own = Box(thief)
     late = Box(tenant)  # after the thief's: its place in the list must not be told either
-    theirs = {"id": box.id, "exec": run, "key": key["id"], "secret": secret["id"],
+    theirs = {"id": box.id, "exec": run, "key": key["id"], "secret": secret["id"], "volume": volume["id"],
               "org": tenant.org, "late": late.id}
     walked = 0
     for method, path, op in openapi.operations():

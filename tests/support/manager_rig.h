@@ -64,7 +64,7 @@ struct rig {
     unsigned fails[SG_MSG_TYPE_COUNT]; /* how many of the next ones fail */
     enum sg_kind fail_kind;
     char row_seen[SG_MSG_TYPE_COUNT][16]; /* state of the row when it was asked */
-    bool holds_creates, hangs_up_on_hello, looks_into_store;
+    bool holds_creates, hangs_up_on_hello, looks_into_store, has_pool;
     struct held *held;
     uint64_t cpu_ns, mem_bytes, oom_kills;
     int handed_fd; /* what init answers OPEN with; 0: nothing */
@@ -293,7 +293,8 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     switch ((unsigned)q->type) {
     case SG_MSG_L_HELLO:
         m.type = SG_MSG_L_WELCOME;
-        m.l_welcome = (struct sg_msg_l_welcome) { SG_CTL_VERSION, SG_L_FREEZER };
+        m.l_welcome = (struct sg_msg_l_welcome) { SG_CTL_VERSION,
+                                                  SG_L_FREEZER | (r->has_pool ? SG_L_POOL : 0u) };
         break;
     case SG_MSG_L_CREATE:
         if (r->holds_creates)
@@ -327,6 +328,14 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     case SG_MSG_L_POOL:
         reply_names(r, "base 2 4", q->id);
         return;
+    case SG_MSG_L_SNAPSHOTS:
+        m.type = SG_MSG_L_LISTED;
+        break;
+    case SG_MSG_L_VOLUME_MAKE:
+    case SG_MSG_L_VOLUME_REMOVE:
+    case SG_MSG_L_MOUNT:
+    case SG_MSG_L_SYNC:
+        break;
     case SG_MSG_L_TEMPLATES:
         reply_names(r, "base", q->id);
         return;
@@ -338,8 +347,10 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
 
 static inline void launcher_take(struct rig *r, const struct sg_msg *q)
 {
-    bool has_name = q->type != SG_MSG_L_HELLO && q->type != SG_MSG_L_LIST &&
-                    q->type != SG_MSG_L_POOL && q->type != SG_MSG_L_TEMPLATES;
+    bool has_name =
+        q->type != SG_MSG_L_HELLO && q->type != SG_MSG_L_LIST && q->type != SG_MSG_L_SNAPSHOTS &&
+        q->type != SG_MSG_L_POOL && q->type != SG_MSG_L_TEMPLATES &&
+        !(q->type >= SG_MSG_L_VOLUME_MAKE && q->type <= SG_MSG_L_SYNC && q->type != SG_MSG_L_MOUNT);
     const char *id = has_name ? q->l_name.sandbox.p : ""; /* L_CREATE begins with it, too */
     struct cell *c = rig_cell(r, id);
 

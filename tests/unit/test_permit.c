@@ -9,6 +9,7 @@
 
 #define MIB      (1ull << 20)
 #define ID       "sabcdefghij012345678"
+#define VOLUME   "vabcdefghij012345678"
 #define SNAPSHOT "tabcdefghij012345678"
 
 static const struct sg_permit permit = { .least = { 4 * MIB, 10, 2, MIB, 0, false },
@@ -53,6 +54,11 @@ static void every_question_of_the_table_has_a_row_and_nothing_else_has(void **st
             m.l_hello = (struct sg_msg_l_hello) { .version = SG_CTL_VERSION };
         if (type == SG_MSG_L_SNAPSHOT)
             m.l_snapshot = (struct sg_msg_l_snapshot) { sg_text_of(ID), sg_text_of(SNAPSHOT), 0 };
+        if (type >= SG_MSG_L_VOLUME_MAKE && type <= SG_MSG_L_VOLUME_USE)
+            m.l_volume = (struct sg_msg_l_volume) { sg_text_of(VOLUME), permit.least.disk_bytes };
+        if (type == SG_MSG_L_MOUNT)
+            m.l_mount = (struct sg_msg_l_mount) { sg_text_of(ID), sg_text_of(VOLUME),
+                                                  sg_text_of("/mnt/v"), 0 };
         if (type == SG_MSG_L_FORGET)
             m.l_forget.snapshot = sg_text_of(SNAPSHOT);
         const bool is_asked = sg_msg_table[type].role == SG_ROLE_ASK;
@@ -144,6 +150,34 @@ static void limits_hold_at_both_ends_and_zero_is_the_usual(void **state)
         }
 }
 
+static void volumes_have_ids_sizes_and_plain_places(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "",        "/",   "mnt",  "/mnt/", "//mnt", "/a//b",
+                                       "/a/../b", "/..", "/a/.", "/./a",  "/a/..", "." };
+    static const char *const good[] = { "/a", "/a/b", "/a/..b", "/.a/b.", "/..." };
+    struct sg_msg m = { .type = SG_MSG_L_MOUNT };
+    for (size_t i = 0; i < SG_COUNT(bad) + SG_COUNT(good); i++) {
+        const bool is_good = i >= SG_COUNT(bad);
+        const char *path = is_good ? good[i - SG_COUNT(bad)] : bad[i];
+        m.l_mount =
+            (struct sg_msg_l_mount) { sg_text_of(ID), sg_text_of(VOLUME), sg_text_of(path), 0 };
+        if (judge(&m) != (is_good ? SG_OK : SG_INVALID))
+            fail_msg("%s is judged as %s", path, sg_kind_name(judge(&m)));
+    }
+    m.l_mount.path = sg_text_of("/a");
+    m.l_mount.volume = sg_text_of("../../etc");
+    assert_int_equal(judge(&m), SG_INVALID);
+    m = (struct sg_msg) { .type = SG_MSG_L_VOLUME_MAKE };
+    m.l_volume = (struct sg_msg_l_volume) { sg_text_of(VOLUME), permit.least.disk_bytes - 1 };
+    assert_int_equal(judge(&m), SG_INVALID);
+    m.l_volume.bytes = permit.most.disk_bytes + 1;
+    assert_int_equal(judge(&m), SG_INVALID);
+    m = (struct sg_msg) { .type = SG_MSG_L_VOLUME_REMOVE };
+    m.l_volume.volume = sg_text_of(ID);
+    assert_int_equal(judge(&m), SG_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +186,7 @@ int main(void)
         cmocka_unit_test(another_version_is_refused),
         cmocka_unit_test(names_are_ids_and_templates_never_paths),
         cmocka_unit_test(limits_hold_at_both_ends_and_zero_is_the_usual),
+        cmocka_unit_test(volumes_have_ids_sizes_and_plain_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,14 @@ sg_e2b_handler sg_e2b_template_list, sg_e2b_template_get, sg_e2b_template_alias,
 sg_e2b_handler sg_e2b_snapshot_create, sg_e2b_snapshot_list, sg_e2b_fork;
 /* DELETE of a template that is a snapshot: false, there is none; else `*ret` is the handler's. */
 bool sg_e2b_snapshot_delete(struct sg_call *c, int *ret, struct sg_err *err);
-sg_e2b_handler sg_e2b_no_volume, sg_e2b_no_build, sg_e2b_empty_list;
+sg_e2b_handler sg_e2b_no_build, sg_e2b_empty_list;
+sg_e2b_handler sg_e2b_volume_list, sg_e2b_volume_create, sg_e2b_volume_get, sg_e2b_volume_remove,
+    sg_e2b_volume_stat, sg_e2b_volume_change, sg_e2b_volume_remove_path, sg_e2b_volume_list_dir,
+    sg_e2b_volume_make_dir, sg_e2b_volume_read, sg_e2b_volume_write;
+/* volumeMounts of a create; of a sandbox, inside an object that is open. */
+int sg_e2b_read_mounts(struct sg_call *c, const struct sg_jval *v, struct sg_create *into,
+                       struct sg_err *err);
+void sg_e2b_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
 sg_e2b_handler sg_e2b_secret_list, sg_e2b_secret_create, sg_e2b_secret_get, sg_e2b_secret_update,
     sg_e2b_secret_remove;
 /* The sandbox of {id}, which may have a client's suffix; NULL with the text that clients expect. */

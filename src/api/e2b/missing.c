@@ -14,14 +14,6 @@ int sg_e2b_empty_list(struct sg_call *c, struct sg_err *err)
     return 0;
 }
 
-int sg_e2b_no_volume(struct sg_call *c, struct sg_err *err)
-{
-    return c->method == M_POST || !sg_call_param(c, "id")[0]
-               ? sg_fail(err, SG_UNSUPPORTED, "volumes are not available on this server")
-               : sg_fail(err, SG_NOT_FOUND, "volume %s not found",
-                         sg_quote(sg_call_param(c, "id")).s);
-}
-
 int sg_e2b_no_build(struct sg_call *c, struct sg_err *err)
 {
     (void)c;

@@ -9,8 +9,9 @@
 #define R SG_SCOPE_READ
 #define X SG_SCOPE_EXEC
 
-#define S "/sandboxes/{id}"
-#define T "/templates/{id}"
+#define S  "/sandboxes/{id}"
+#define T  "/templates/{id}"
+#define VC "/volumecontent/{id}"
 
 /* clang-format off */
 static const struct sg_route rows[] = {
@@ -50,10 +51,17 @@ static const struct sg_route rows[] = {
     { M_POST,   "/v3/templates", X, 0, sg_e2b_no_build, "Begin a build" },
     { M_GET,    "/teams", R, 0, sg_e2b_teams, "The key's organisation" },
 
-    { M_GET,    "/volumes", R, 0, sg_e2b_empty_list, "Volumes" },
-    { M_POST,   "/volumes", X, 0, sg_e2b_no_volume, "Make a volume" },
-    { M_GET,    "/volumes/{id}", R, 0, sg_e2b_no_volume, "One volume" },
-    { M_DELETE, "/volumes/{id}", X, 0, sg_e2b_no_volume, "Remove a volume" },
+    { M_GET,    "/volumes", R, 0, sg_e2b_volume_list, "Volumes" },
+    { M_POST,   "/volumes", X, 0, sg_e2b_volume_create, "Make a volume" },
+    { M_GET,    "/volumes/{id}", R, 0, sg_e2b_volume_get, "One volume" },
+    { M_DELETE, "/volumes/{id}", X, 0, sg_e2b_volume_remove, "Remove a volume" },
+    { M_GET,    VC "/path", 0, SG_ROUTE_OPEN, sg_e2b_volume_stat, "What a path of a volume is" },
+    { M_PATCH,  VC "/path", 0, SG_ROUTE_OPEN, sg_e2b_volume_change, "Change owner or mode" },
+    { M_DELETE, VC "/path", 0, SG_ROUTE_OPEN, sg_e2b_volume_remove_path, "Remove a file or a tree" },
+    { M_GET,    VC "/dir", 0, SG_ROUTE_OPEN, sg_e2b_volume_list_dir, "Entries of a directory" },
+    { M_POST,   VC "/dir", 0, SG_ROUTE_OPEN, sg_e2b_volume_make_dir, "Make a directory" },
+    { M_GET,    VC "/file", 0, SG_ROUTE_OPEN, sg_e2b_volume_read, "Read a file" },
+    { M_PUT,    VC "/file", 0, SG_ROUTE_OPEN | SG_ROUTE_STREAM, sg_e2b_volume_write, "Write a file" },
     { M_GET,    "/secrets", R, 0, sg_e2b_secret_list, "Secrets" },
     { M_POST,   "/secrets", X, 0, sg_e2b_secret_create, "Keep a secret" },
     { M_GET,    "/secrets/{id}", R, 0, sg_e2b_secret_get, "One secret" },

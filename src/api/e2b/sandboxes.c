@@ -105,6 +105,7 @@ void sg_e2b_put_listed(struct sg_json *j, const struct sg_sandbox *s, int64_t no
     sg_e2b_put_time(j, "endAt", s->expires_ms ? s->expires_ms : is_paused ? now_ms : never);
     put_size(j, s);
     sg_e2b_put_pairs(j, "metadata", &s->metadata);
+    sg_e2b_put_mounts(j, s);
 }
 
 /* ---- create ---- */
@@ -153,9 +154,6 @@ static int read_seconds(const struct sg_jval *v, const char *key, uint64_t other
 /* What this server cannot do is refused, never ignored. */
 static int refuse_unsupported(const struct sg_jval *body, bool pauses, struct sg_err *err)
 {
-    const struct sg_jval *mounts = sg_e2b_get(body, "volumeMounts");
-    if (mounts && (mounts->kind != SG_J_ARRAY || mounts->list.n))
-        return sg_fail(err, SG_UNSUPPORTED, "volumes are not available on this server");
     if (sg_e2b_get(body, "iam"))
         return sg_fail(err, SG_UNSUPPORTED, "workload identity is not available on this server");
     if (!sg_e2b_bool(body, "autoPauseMemory", true) && !pauses)
@@ -226,6 +224,7 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
         return sg_fail(err, SG_INVALID, "Timeout must be greater than 0");
     if (!(create.template = sg_e2b_template_name(c, template, err)) ||
         refuse_unsupported(body, pauses, err) < 0 ||
+        sg_e2b_read_mounts(c, sg_e2b_get(body, "volumeMounts"), &create, err) < 0 ||
         sg_call_pairs(c, sg_e2b_get(body, "metadata"), "metadata", &metadata, &create.metadata_n,
                       err) < 0 ||
         sg_call_pairs(c, sg_e2b_get(body, "envVars"), "envVars", &env, &create.env_n, err) < 0 ||

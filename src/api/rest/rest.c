@@ -105,6 +105,10 @@ static const struct sg_route rows[] = {
     { M_GET,    "/v1/secrets/{secret}", R, N, sg_rest_secret_get, "One secret, without its value" },
     { M_PUT,    "/v1/secrets/{secret}", X, N, sg_rest_secret_set, "Keep a secret, or a new value of it" },
     { M_DELETE, "/v1/secrets/{secret}", X, N, sg_rest_secret_remove, "Remove a secret" },
+    { M_GET,    "/v1/volumes", R, N, sg_rest_volume_list, "Volumes of the organisation" },
+    { M_POST,   "/v1/volumes", X, N, sg_rest_volume_create, "Make a volume" },
+    { M_GET,    "/v1/volumes/{volume}", R, N, sg_rest_volume_get, "One volume" },
+    { M_DELETE, "/v1/volumes/{volume}", X, 0, sg_rest_volume_remove, "Remove a volume" },
     { M_GET,    "/v1/openapi.json", 0, SG_ROUTE_OPEN | N, sg_rest_openapi, "This description" },
 
     { M_POST,   S "/snapshots", X, N, sg_rest_snapshot_create, "Make a snapshot of its files" },

@@ -41,6 +41,12 @@ int sg_rest_signal(const char *name, int *ret, struct sg_err *err); /* "TERM", "
 /* RFC 3339 with a zone, to unix milliseconds. */
 int sg_rest_time(const char *text, int64_t *ret_ms, struct sg_err *err);
 
+/* ---- volumes.c ---- */
+
+int sg_rest_mounts(struct sg_call *c, const struct sg_jval *v, struct sg_create *into,
+                   struct sg_err *err);
+void sg_rest_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
+
 /* ---- replies that several handlers give ---- */
 
 void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 200 */
@@ -127,5 +133,7 @@ sg_rest_handler sg_rest_route, sg_rest_run, sg_rest_approval_list, sg_rest_appro
 sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_rest_org_list,
     sg_rest_org_create, sg_rest_org_get, sg_rest_org_change, sg_rest_org_remove, sg_rest_whoami;
 sg_rest_handler sg_rest_secret_list, sg_rest_secret_get, sg_rest_secret_set, sg_rest_secret_remove;
+sg_rest_handler sg_rest_volume_list, sg_rest_volume_create, sg_rest_volume_get,
+    sg_rest_volume_remove;
 sg_rest_handler sg_rest_templates, sg_rest_pool, sg_rest_usage, sg_rest_audit, sg_rest_audit_verify,
     sg_rest_reconcile_get, sg_rest_reconcile_run, sg_rest_health_all, sg_rest_openapi;

@@ -13,7 +13,7 @@ enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, MAX_RETRIES = 10, MAX_FILTERS = 16 }
 
 struct create_body {
     const char *template, *on_expiry;
-    const struct sg_jval *limits, *metadata, *env, *network;
+    const struct sg_jval *limits, *metadata, *env, *network, *mounts;
     uint64_t timeout_ms, idle_ms, retries;
     struct sg_rest_ask ask;
 };
@@ -28,6 +28,7 @@ static const struct sg_jfield create_fields[] = {
     { "env", SG_JT_OBJECT, AT(env), 0, 0, false },
     { "network", SG_JT_VALUE, AT(network), 0, 0, false },
     { "retries", SG_JT_U64, AT(retries), 0, MAX_RETRIES, false },
+    { "mounts", SG_JT_ARRAY, AT(mounts), 0, 0, false },
     SG_REST_ASK_ROWS(AT(ask)),
 };
 #undef AT
@@ -57,6 +58,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
         sg_rest_limits(b.limits, &create.limits, err) < 0 ||
         sg_call_pairs(c, b.metadata, "metadata", &metadata, &create.metadata_n, err) < 0 ||
         sg_call_pairs(c, b.env, "env", &env, &create.env_n, err) < 0 ||
+        sg_rest_mounts(c, b.mounts, &create, err) < 0 ||
         read_expiry(b.on_expiry, &create.on_expiry, err) < 0 ||
         (b.network && sg_net_read(b.network, &network, err) < 0))
         return -1;

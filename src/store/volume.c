@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/auto.h"
+#include "store/table.h"
+#include "base/banned.h"
+
+#define TEXT(field) SG_COL_TEXT(struct sg_volume_row, field)
+#define INT(field)  SG_COL_INT(struct sg_volume_row, field)
+#define NAMES       "id, org, name, token, state, bytes, created_ms"
+
+static const struct sg_column v[] = {
+    TEXT(id), TEXT(org), TEXT(name), TEXT(token), TEXT(state), INT(bytes), INT(created_ms),
+};
+static const struct sg_columns columns = { v, SG_COUNT(v), sizeof(struct sg_volume_row) };
+
+static const struct sg_write_kind put = {
+    SG_WRITE_PUT_VOLUME,
+    &columns,
+    { "INSERT OR REPLACE INTO volumes (" NAMES ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)" },
+};
+static const struct sg_write_kind removal = {
+    SG_WRITE_REMOVE_VOLUME,
+    &sg_id_columns,
+    { "DELETE FROM volumes WHERE id = ?1" },
+};
+
+void sg_store_put_volume(struct sg_store *s, const struct sg_volume_row *r, enum sg_store_mode mode,
+                         sg_store_done *done, void *arg)
+{
+    sg_store_write(s, &put, r, mode, done, arg);
+}
+
+void sg_store_remove_volume(struct sg_store *s, const char *id, sg_store_done *done, void *arg)
+{
+    const struct sg_id_row r = { id };
+    sg_store_write(s, &removal, &r, SG_STORE_FULL, done, arg);
+}
+
+int sg_store_each_volume(struct sg_store *s, bool (*row)(void *arg, const struct sg_volume_row *r),
+                         void *arg, struct sg_err *err)
+{
+    struct sg_volume_row r;
+    sg_auto_cursor c;
+    if (sg_cursor_open(&c, s, &columns, "SELECT " NAMES " FROM volumes ORDER BY created_ms, id",
+                       err) < 0)
+        return -1;
+    int got;
+    while ((got = sg_cursor_next(&c, &r, err)) > 0 && row(arg, &r))
+        ;
+    return got < 0 ? -1 : 0;
+}
