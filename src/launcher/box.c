@@ -30,6 +30,7 @@
 
 static const uint64_t MAKING_NS = 15000 * MS, FREEZING_NS = 10000 * MS, ENDING_LOUD_NS = 5000 * MS;
 static const uint64_t FIRST_WAIT_NS = 1 * MS, LONGEST_WAIT_NS = 100 * MS;
+enum { SPARE_BYTES = 16 << 20 };
 enum { BACKLOG = 128, SOCKET_BYTES = 2 * SG_CTL_MAX_BYTES };
 
 static void on_ctl(struct sg_io *io, uint32_t events);
@@ -158,6 +159,7 @@ static int build(struct sg_box *b, struct sg_err *err)
     struct sg_cell_spec spec = { .limits = l->set.defaults, .listen_fd = listener };
     sg_tmpl_fill_spec(b->tmpl, l->set.is_rootless, &spec);
     spec.limits.is_pooled = b->record.disk[0] != '\0';
+    spec.limits.disk_bytes = b->record.disk_bytes;
     sg_auto_fd disk = spec.limits.is_pooled
                           ? sg_vault_open_part(&l->vault, SG_VAULT_CELL, b->record.disk, err)
                           : -1;
@@ -209,6 +211,19 @@ static void name_disk(struct sg_box *b)
                    (unsigned)b->record.slot, hash);
 }
 
+/* A layer that begins with a snapshot must hold that, and what an overlay needs of its own, until
+ * the claim says how much it may be. */
+static uint64_t first_disk_bytes(const struct sg_box *b)
+{
+    const struct sg_launcher *l = b->launcher;
+    uint64_t used, limit, bytes = l->set.defaults.disk_bytes;
+    if (b->tmpl->snapshot[0] &&
+        sg_vault_use(&l->vault, SG_VAULT_SNAP, b->tmpl->snapshot, &used, &limit, NULL) == 0 &&
+        used + SPARE_BYTES > bytes)
+        bytes = used + SPARE_BYTES;
+    return bytes;
+}
+
 /* The record comes before anything that it tells of. */
 static int begin_making(struct sg_box *b, struct sg_err *err)
 {
@@ -224,13 +239,15 @@ static int begin_making(struct sg_box *b, struct sg_err *err)
     b->record.template_ino = b->tmpl->ino;
     (void)snprintf(b->record.template, sizeof b->record.template, "%s", b->tmpl->t.name);
     sg_record_set_limits(&b->record, &l->set.defaults);
+    if (is_pooled)
+        b->record.disk_bytes = first_disk_bytes(b);
     sg_record_set_cgroup(&b->record, &place->cgroup);
     if (sg_record_write(l->cells_fd, &b->record, err) < 0)
         return -1;
     if (!is_pooled)
         return start(b, err);
     b->errand = sg_vault_make_layer(&l->vault, b->record.disk, b->tmpl->snapshot, b->tmpl->base,
-                                    l->set.defaults.disk_bytes, disk_made, b);
+                                    b->record.disk_bytes, disk_made, b);
     return 0;
 }
 

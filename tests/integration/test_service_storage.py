@@ -176,6 +176,19 @@ def test_a_fork_has_the_files_and_is_somebody_else(clean):
     assert all(tree[one]["parent"] == box.id for one in ids)
 
 
+def test_a_snapshot_larger_than_the_usual_disk_is_forked_and_gone_back_to(clean):
+    box = Box(clean, {"limits": {"diskBytes": 2 << 30}})
+    out(box, "head -c 1100M /dev/zero > big")
+    made = snapshot(box)
+    assert made["bytes"] > 1 << 30
+    fork = clean.post(f"{box.path}/fork", {}, expect=201)["forks"][0]["sandbox"]
+    assert fork["limits"]["diskBytes"] == 2 << 30
+    clean.post(f"{box.path}/rollback", {"snapshot": made["id"]}, expect=200)
+    assert out(box, "wc -c < big; head -c 2G /dev/zero > more || echo full").split() == [str(1100 * MIB), "full"]
+    reply = clean.post("/v1/sandboxes", {"template": made["id"], "limits": {"diskBytes": 1 << 30}})
+    assert reply.status == 409 and "stored" in reply.error["message"], reply
+
+
 @pytest.mark.parametrize("count", [0, 101, -1, "x"])
 def test_a_fork_counts_from_one_to_a_hundred(clean, count):
     assert clean.post(f"{Box(clean, {}).path}/fork", {"count": count}).status == 400
