@@ -70,6 +70,10 @@ int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *
 int sg_box_disk_use(const struct sg_box *b, uint64_t *ret_used, uint64_t *ret_limit,
                     struct sg_err *err);
 
+/* What is asked for, and where nothing is (0), what it has. All of them are set, or none. */
+struct sg_limits sg_box_limits_of(const struct sg_box *b, const struct sg_limits *wanted);
+int sg_box_apply_limits(struct sg_box *b, const struct sg_limits *all, struct sg_err *err);
+
 int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct sg_err *err);
 
 /* A new connection to its pid 1. */
