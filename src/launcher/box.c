@@ -344,7 +344,8 @@ int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *
     sg_record_set_limits(&b->record, &all);
     sg_map_put(&l->by_id, b->record.sandbox, b);
     l->claimed_count++;
-    if (sg_record_write(l->cells_fd, &b->record, err) == 0 && set_limits(b, &all, err) == 0)
+    if (sg_record_write(l->cells_fd, &b->record, err) == 0 &&
+        sg_box_apply_limits(b, &all, err) == 0)
         return 0;
     sg_box_end(b);
     return -1;
