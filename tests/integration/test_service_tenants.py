@@ -295,7 +295,7 @@ def test_what_is_anothers_answers_as_what_is_not_there_on_every_route(service, t
     org, thief = service.tenant("thief")
     own = Box(thief)
     late = Box(tenant)  # after the thief's: its place in the list must not be told either
-    theirs = {"id": box.id, "exec": run, "key": key["id"], "secret": secret["id"], "volume": volume["id"],
+    theirs = {**NOBODY, "id": box.id, "exec": run, "key": key["id"], "secret": secret["id"], "volume": volume["id"],
               "org": tenant.org, "late": late.id}
     walked = 0
     for method, path, op in openapi.operations():
