@@ -22,6 +22,7 @@
 #include "manager/task.h"
 #include "manager/secret.h"
 #include "manager/volume.h"
+#include "fuzz_demand.h"
 #include "base/banned.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -33,29 +34,9 @@ static struct sg_exec exec_ = { .id.s = "x0000000000000000000", .sandbox = &sand
 static const struct sg_ws_ops *ws; /* of the call, after an upgrade */
 static bool is_replied;
 
-static void demand(bool is_so)
-{
-    if (!is_so)
-        abort();
-}
-
 static int refused(struct sg_err *err)
 {
     return sg_fail(err, SG_CONFLICT, "no further");
-}
-
-static void check_text(const char *s)
-{
-    demand(!s || sg_utf8_valid(s, strlen(s)));
-}
-
-static void check_pairs(const struct sg_pair *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        demand(v[i].name && v[i].value);
-        check_text(v[i].name);
-        check_text(v[i].value);
-    }
 }
 
 /* ---- the call ---- */
