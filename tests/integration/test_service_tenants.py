@@ -11,6 +11,7 @@ import time
 
 import openapi
 import pytest
+import kernels
 import sg
 import web
 from service import Box, Service
@@ -18,7 +19,7 @@ from service import Box, Service
 MIB = 1 << 20
 NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
           "secret": "c" + "0" * 19, "volume": "v" + "0" * 19,
-          "approval": "a" + "0" * 19, "context": "none", "run": "none", "snapshot": "none",
+          "approval": "a" + "0" * 19, "context": "c" + "0" * 19, "run": "none", "snapshot": "t" + "0" * 19,
           "late": "s" + "1" * 19}
 
 
@@ -290,20 +291,25 @@ def test_what_is_anothers_answers_as_what_is_not_there_on_every_route(service, t
     run = box.spawn("sleep 1000")["id"]
     key = tenant.post("/v1/keys", {"name": "victim"}, expect=201)
     secret = tenant.put("/v1/secrets/victim", {"value": "v"}, expect=200)
-    volume = tenant.post("/v1/volumes", {"name": "victim"}).json
-    volume = volume if "id" in volume else {"id": "v" + "1" * 19}  # a host without a storage pool has none
+    approval = tenant.post("/v1/approvals", {"operation": "entity_write"}, expect=201)
+    kernels.install(tenant, box.id)
+    context = tenant.post(f"{box.path}/contexts", {"language": "bash"}, expect=201)
+    # A host without a storage pool has neither of these.
+    volume = tenant.post("/v1/volumes", {"name": "victim"}).json.get("id", "v" + "1" * 19)
+    snapshot = tenant.post(f"{box.path}/snapshots", {"name": "victim"}).json.get("id", "t" + "1" * 19)
     org, thief = service.tenant("thief")
     own = Box(thief)
     late = Box(tenant)  # after the thief's: its place in the list must not be told either
-    theirs = {**NOBODY, "id": box.id, "exec": run, "key": key["id"], "secret": secret["id"], "volume": volume["id"],
-              "org": tenant.org, "late": late.id}
+    theirs = {**NOBODY, "id": box.id, "exec": run, "key": key["id"], "secret": secret["id"], "volume": volume,
+              "approval": approval["id"], "context": context["id"], "snapshot": snapshot, "org": tenant.org,
+              "late": late.id}
     walked = 0
     for method, path, op in openapi.operations():
         names = re.findall(r"\{(\w+)\}", path)
         if not names:
             continue
         cases = [(theirs, NOBODY)]
-        if "exec" in names:  # an exec of theirs below a sandbox of one's own
+        if {"exec", "context"} & set(names):  # of theirs, below a sandbox of one's own
             cases.append(({**theirs, "id": own.id}, {**NOBODY, "id": own.id}))
         for there, missing in cases:
             got = ask(thief, method, path, op, there, own.id)
