@@ -264,6 +264,32 @@ const alone = {
     const error = await rejects(Sandbox.create('no-such-template'))
     assert.match(error.message, /404.*not found/)
   },
+  async 'volumes keep files and sandboxes share them'() {
+    const { Volume } = e2b
+    need(Volume, 'Volume')
+    const volume = await Volume.create('js-volume')
+    const content = { apiUrl: process.env.E2B_API_URL ?? `https://api.${process.env.E2B_DOMAIN}` }
+    await volume.writeFile('/hello.txt', 'from outside', { mode: 0o640, ...content })
+    const stat = await volume.getInfo('/hello.txt', content)
+    assert.deepEqual([stat.name, stat.type, stat.size, stat.mode], ['hello.txt', 'file', 12, 0o640])
+    assert.equal(await volume.readFile('/hello.txt', content), 'from outside')
+    await volume.makeDir('/a/b', { force: true, ...content })
+    assert.deepEqual((await volume.list('/', { depth: 2, ...content })).map((e) => e.path).sort(), ['/a', '/a/b', '/hello.txt'])
+    assert.equal((await volume.updateMetadata('/hello.txt', { mode: 0o644 }, content)).mode, 0o644)
+    const mounts = { volumeMounts: { '/mnt/v': volume } }
+    const [one, two] = await Promise.all([Sandbox.create(template, mounts), Sandbox.create(template, mounts)])
+    assert.equal((await one.commands.run('cat /mnt/v/hello.txt')).stdout, 'from outside')
+    await one.commands.run('echo from one > /mnt/v/one')
+    assert.equal((await two.commands.run('cat /mnt/v/one')).stdout, 'from one\n')
+    assert.equal(await volume.readFile('/one', content), 'from one\n')
+    await Promise.all([one.kill(), two.kill()])
+    await volume.remove('/a', content)
+    assert.equal(await volume.exists('/a', content), false)
+    await rejects(volume.readFile('/none', content))
+    assert.ok((await Volume.list()).some((v) => v.volumeId === volume.volumeId))
+    assert.equal(await Volume.destroy(volume.volumeId), true)
+    assert.equal(await Volume.destroy(volume.volumeId), false)
+  },
   async 'secrets are kept and never shown'() {
     const { Secret } = e2b
     need(Secret, 'Secret')

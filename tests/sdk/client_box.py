@@ -211,6 +211,37 @@ def a_pause_of_the_files_alone_boots_anew():
 
 
 @alone
+def volumes_keep_files_and_sandboxes_share_them():
+    try:
+        from e2b import Volume
+    except ImportError:
+        raise Skip("Volume") from None
+    volume = Volume.create("py-volume")
+    content = {"api_url": os.environ.get("E2B_API_URL") or f"https://api.{os.environ['E2B_DOMAIN']}"}
+    volume.write_file("/hello.txt", "from outside", mode=0o640, **content)
+    stat = volume.get_info("/hello.txt", **content)
+    assert (stat.name, stat.size, stat.mode) == ("hello.txt", 12, 0o640), stat
+    assert volume.read_file("/hello.txt", **content) == "from outside"
+    volume.make_dir("/a/b", force=True, **content)
+    assert sorted(e.path for e in volume.list("/", depth=2, **content)) == ["/a", "/a/b", "/hello.txt"]
+    assert volume.update_metadata("/hello.txt", mode=0o644, **content).mode == 0o644
+    boxes = [Sandbox.create(TEMPLATE, volume_mounts={"/mnt/v": volume}) for _ in range(2)]
+    try:
+        assert boxes[0].commands.run("cat /mnt/v/hello.txt").stdout == "from outside"
+        boxes[0].commands.run("echo from one > /mnt/v/one")
+        assert boxes[1].commands.run("cat /mnt/v/one").stdout == "from one\n"
+        assert volume.read_file("/one", **content) == "from one\n"
+    finally:
+        for box in boxes:
+            box.kill()
+    volume.remove("/a", **content)
+    assert not volume.exists("/a", **content)
+    raises(NotFoundException, volume.read_file, "/none", **content)
+    assert any(v.volume_id == volume.volume_id for v in Volume.list())
+    assert Volume.destroy(volume.volume_id) and not Volume.destroy(volume.volume_id)
+
+
+@alone
 def secrets_are_kept_and_never_shown():
     try:
         from e2b import Secret
