@@ -264,6 +264,50 @@ const alone = {
     const error = await rejects(Sandbox.create('no-such-template'))
     assert.match(error.message, /404.*not found/)
   },
+  async 'a snapshot is a template and survives its sandbox'() {
+    need(Sandbox.prototype.createSnapshot, 'createSnapshot')
+    const box = await Sandbox.create(template)
+    await box.files.write('state.txt', 'one')
+    const bare = await box.createSnapshot(), named = await box.createSnapshot({ name: 'js-snap:v1' })
+    assert.ok(bare.snapshotId.endsWith(':default') && named.snapshotId.endsWith('/js-snap:v1'))
+    await box.files.write('state.txt', 'two')
+    assert.equal((await box.listSnapshots().nextItems()).length, 2)
+    await box.kill()
+    for (const made of [bare, named]) {
+      const copy = await Sandbox.create(made.snapshotId)
+      assert.equal(await copy.files.read('state.txt'), 'one')
+      await rejects(Sandbox.deleteSnapshot(made.snapshotId))
+      await copy.kill()
+      assert.equal(await Sandbox.deleteSnapshot(made.snapshotId), true)
+      assert.equal(await Sandbox.deleteSnapshot(made.snapshotId), false)
+    }
+  },
+  async 'forks have the files and tokens of their own'() {
+    need(Sandbox.prototype.fork, 'fork')
+    const box = await Sandbox.create(template, { metadata: { job: '7' }, envs: { E: 'v' } })
+    await box.files.write('state.txt', 'shared')
+    const forks = await box.fork({ count: 3 })
+    assert.equal(new Set([box, ...forks].map((b) => b.sandboxId)).size, 4)
+    for (const fork of forks) {
+      assert.equal(await fork.files.read('state.txt'), 'shared')
+      assert.equal((await fork.commands.run('echo $E')).stdout, 'v\n')
+      await fork.files.write('state.txt', fork.sandboxId)
+    }
+    assert.equal(await box.files.read('state.txt'), 'shared')
+    await Promise.all([box, ...forks].map((b) => b.kill()))
+  },
+  async 'a pause of the files alone boots anew'() {
+    need(Sandbox.prototype.fork, 'keepMemory') // the two came with one version
+    const box = await Sandbox.create(template)
+    const boot = async (b) => (await b.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout
+    const before = await boot(box)
+    await box.files.write('kept.txt', 'kept')
+    await box.pause({ keepMemory: false })
+    const again = await Sandbox.connect(box.sandboxId)
+    assert.equal(await again.files.read('kept.txt'), 'kept')
+    assert.notEqual(await boot(again), before)
+    await again.kill()
+  },
   async 'volumes keep files and sandboxes share them'() {
     const { Volume } = e2b
     need(Volume, 'Volume')
