@@ -29,8 +29,10 @@ static void say(struct sg_netverdict *v, const char *why)
 static bool split_port(struct sg_str *said, uint16_t port)
 {
     uint64_t given;
-    const char *end = said->p + said->n, *colon = said->n ? memrchr(said->p, ':', said->n) : NULL;
-    const char *bracket = said->n ? memrchr(said->p, ']', said->n) : NULL;
+    if (!said->p || !said->n)
+        return true;
+    const char *end = said->p + said->n, *colon = memrchr(said->p, ':', said->n),
+               *bracket = memrchr(said->p, ']', said->n);
     if (!colon || (bracket && bracket > colon))
         return true;
     const struct sg_str digits = { colon + 1, (size_t)(end - colon) - 1 };
