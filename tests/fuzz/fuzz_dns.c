@@ -50,7 +50,7 @@ static void query(const uint8_t *p, size_t n)
 static void answer(const uint8_t *p, size_t n)
 {
     struct sg_dns_answer a;
-    const uint16_t id = n >= 2 ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+    const uint16_t id = (uint16_t)(n >= 2 ? p[0] << 8 | p[1] : 0);
     static const uint16_t types[] = { SG_DNS_A, SG_DNS_AAAA };
     for (size_t i = 0; i < 2; i++) {
         if (sg_dns_answer_parse(p, n, id, "example.com", types[i], &a, NULL) < 0)
