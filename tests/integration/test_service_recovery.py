@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import leaks
 import pytest
 import web
 from service import Box, Service, children, wait_for
@@ -175,10 +176,8 @@ def test_serve_itself_can_be_killed_and_the_next_finds_all(root):
         launcher, daemon = service.launcher_pid(), service.daemon_pid()
         os.kill(service.process.pid, signal.SIGKILL)
         service.process.wait()
-        wait_for(lambda: not any(os.path.exists(f"/proc/{pid}/exe") and
-                                 os.path.realpath(f"/proc/{pid}/exe").endswith(name)
-                                 for pid, name in ((launcher, "launcher"), (daemon, "sandglassd"))),
-                 15, "the end of what serve had started")
+        wait_for(lambda: all(leaks.process_table().get(pid, (0, "Z"))[1] == "Z" for pid in (launcher, daemon)), 15,
+                 "the end of what serve had started")
         service.start()
         assert box.wait(run, 20)["exitCode"] == 0 and box.output(run) == numbers(60)
         service.stop()

@@ -69,7 +69,7 @@ def test_failures_are_told_apart(service, tenant):
     none = run(tenant, cmd="true", collect=["nothing/*"])
     assert (none["ending"], none["files"]) == ("exit", [])
     assert boxes(tenant) == []
-    failed = [json.loads(json.dumps(r["detail"])) for r in service.operator.get("/v1/audit", expect=200)["records"]
+    failed = [json.loads(json.dumps(r["detail"])) for r in service.audit()
               if r["action"] == "task.failed" and r["org"] == tenant.org]
     assert [d["ending"] for d in failed] == ["timeout", "oom", "crash", "file_error", "file_error", "file_error"]
     assert {d["class"] for d in failed} == {"operational"}
@@ -171,7 +171,7 @@ def test_what_is_denied_or_expires_does_not_happen(service, tenant):
     assert reply.status == 504 and "in time" in reply.error["message"]
     states = [a["state"] for a in tenant.get("/v1/approvals", expect=200)["approvals"]]
     assert states == ["expired", "denied"]
-    actions = [r["action"] for r in service.operator.get("/v1/audit", expect=200)["records"] if r["org"] == tenant.org]
+    actions = [r["action"] for r in service.audit() if r["org"] == tenant.org]
     assert [a for a in actions if a.startswith(("approval", "task"))] == [
         "approval.requested", "approval.denied", "task.failed", "approval.requested", "approval.expired", "task.failed"]
 

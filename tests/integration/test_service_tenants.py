@@ -14,13 +14,9 @@ import pytest
 import kernels
 import sg
 import web
-from service import Box, Service
+from service import NOBODY, Box, Service
 
 MIB = 1 << 20
-NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
-          "secret": "c" + "0" * 19, "volume": "v" + "0" * 19,
-          "approval": "a" + "0" * 19, "context": "c" + "0" * 19, "run": "none", "snapshot": "t" + "0" * 19,
-          "late": "s" + "1" * 19}
 
 
 def soon(seconds):
