@@ -105,7 +105,7 @@ int sg_make_file_in(int root_fd, const char *path, unsigned id, struct sg_err *e
         return -1;
     sg_auto_fd made =
         openat(parent, last, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (made >= 0 && fchown(made, id, id) < 0)
+    if (made < 0 ? errno != EEXIST : fchown(made, id, id) < 0)
         return sg_fail_sys(err, "make file %s in the template's root", sg_quote(path).s);
     sg_auto_fd fd = openat(parent, last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;

@@ -47,6 +47,7 @@ static const char *name_of(int fd)
 /* clang-format off */
 WRAP_INT(access, (const char *path, int mode), (path, mode), path)
 WRAP_INT(faccessat, (int dir, const char *path, int mode, int flags), (dir, path, mode, flags), path)
+WRAP_INT(fchmod, (int fd, mode_t mode), (fd, mode), name_of(fd))
 WRAP_INT(fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), name_of(fd))
 WRAP_INT(fchownat, (int dir, const char *path, uid_t uid, gid_t gid, int flags),
          (dir, path, uid, gid, flags), path)

@@ -17,14 +17,14 @@ HARMLESS = """
 # Release and questions about oneself: the kernel does not refuse them. Waits are left alone because
 # the number of their calls is a matter of luck.
 NEVER_REFUSED = """
-    clock_gettime close closedir free getegid geteuid getpid getrlimit64 kill munmap nanosleep
+    clock_gettime close closedir free getegid geteuid getpid getrandom getrlimit64 kill munmap nanosleep
     sched_getcpu sigfillset sigprocmask umask waitpid
 """
 # Whose failure nobody needs to know of: a line in the cell's own /etc/hosts.
 UNHEARD = "dprintf"
 # Parts of the libraries that no cell is made of: doctor tries calls in order to see them fail.
-# Kept cells are asked for what may be refused at any time (tests/unit/test_kept.c).
-ELSEWHERE = ("probe", "kept", "cgroup_kept")
+# Kept cells are asked for what may be refused at any time (tests/unit/test_kept.c); the pool is the launcher's.
+ELSEWHERE = ("probe", "kept", "cgroup_kept", "btrfs", "loopdev")
 
 
 def undefined(library):

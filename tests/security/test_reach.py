@@ -2,6 +2,7 @@
 """What can be seen of the host and of neighbours: nothing that was not given."""
 import os
 import pathlib
+import re
 
 from boxes import Box, held_by
 
@@ -62,10 +63,14 @@ def test_nothing_of_the_hosts_own_directories_is_seen_in_the_host_template(runne
     assert seen["/home"] <= {"user"} and seen["/run"] <= {"lock"}
     for place in ("/root", "/var/log", "/var/lib", "/tmp", "/srv", "/mnt", "/media"):
         assert seen[place] == set(), place
-    hidden = ["/etc/shadow-", "/etc/ssh", "/etc/machine-id", "/etc/sudoers", "/etc/fstab",
+    hidden = ["/etc/shadow-", "/etc/ssh", "/etc/sudoers", "/etc/fstab",
               "/etc/gitconfig", "/etc/resolv.conf.host", str(scratch)]
     assert box.attack("read-files", *hidden).got == set()
     assert "root:*:" in box.run("cat", "/etc/shadow").stdout  # ours, without any password
+    ids = {box.run("cat", "/etc/machine-id").stdout.strip() for _ in range(2)}  # each cell has its own
+    assert len(ids) == 2 and all(re.fullmatch("[0-9a-f]{32}", one) for one in ids), ids
+    host = pathlib.Path("/etc/machine-id")
+    assert not host.exists() or host.read_text().strip() not in ids
 
 
 def test_files_that_only_the_hosts_root_may_read_stay_unreadable(runner, kit, scratch):
