@@ -92,6 +92,7 @@ static int open_journals(struct service *s, struct sg_err *err)
 static void set_manager_options(struct service *s)
 {
     struct sg_settings *set = s->o->settings;
+    struct sg_rules *rules = sg_take_ptr(&set->rules);
     s->manager_options = (struct sg_manager_options) {
         .defaults = { set->mem_bytes, set->cpu_milli, set->pids, set->disk_bytes },
         .most = { .mem_bytes = set->max_mem_bytes, .cpu_milli = set->max_cpu_milli },
@@ -102,7 +103,7 @@ static void set_manager_options(struct service *s)
         .journal_dir_fd = s->journal_fd,
         .reconcile_ms = set->reconcile_ms,
         .seal_to = s->o->seal_to,
-        .rules = sg_take_ptr(&set->rules),
+        .rules = rules,
         .walls = &set->walls,
         .watches_rules = true,
         .permitted = &set->permitted,

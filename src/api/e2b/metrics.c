@@ -96,12 +96,15 @@ static void reply(struct sg_call *c, const struct sg_sandbox *s, const struct me
     sg_buf_init(&out, MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '[');
-    for (size_t i = 0; i < n + (now != NULL); i++) {
-        const struct sg_sample *x = i < n ? &v[i] : now;
-        const uint64_t at_s = (uint64_t)x->at_ms / 1000;
-        if (x != now && (at_s < m->start_s || at_s > m->end_s))
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t at_s = (uint64_t)v[i].at_ms / 1000;
+        if (at_s < m->start_s || at_s > m->end_s)
             continue;
-        const struct sample one = show(s, x, i ? &v[i - 1] : NULL);
+        const struct sample one = show(s, &v[i], i ? &v[i - 1] : NULL);
+        put_sample(&j, &one);
+    }
+    if (now) {
+        const struct sample one = show(s, now, n ? &v[n - 1] : NULL);
         put_sample(&j, &one);
     }
     sg_json_close(&j, ']');

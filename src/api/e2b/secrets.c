@@ -101,7 +101,7 @@ int sg_e2b_secret_list(struct sg_call *c, struct sg_err *err)
 {
     uint64_t limit = PAGE_MAX;
     const char *token = sg_call_query(c, "nextToken");
-    const struct sg_secret *s = NULL, *last = NULL;
+    const struct sg_secret *last = NULL;
     if (sg_call_query_u64(c, "limit", 1, PAGE_MAX, &limit, err) < 0)
         return -1;
     if (token && *token) {
@@ -114,12 +114,14 @@ int sg_e2b_secret_list(struct sg_call *c, struct sg_err *err)
     sg_buf_init(&out, SG_E2B_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '[');
-    for (; limit && (s = sg_secret_after(c->manager, &c->who, last ? last->name : NULL)); limit--) {
+    const struct sg_secret *s = sg_secret_after(c->manager, &c->who, last ? last->name : NULL);
+    for (; s && limit; limit--) {
         put_secret(&j, s);
         last = s;
+        s = sg_secret_after(c->manager, &c->who, s->name);
     }
     sg_json_close(&j, ']');
-    if (last && sg_secret_after(c->manager, &c->who, last->name))
+    if (s && last)
         sg_reply_header(c, "X-Next-Token", last->id.s);
     sg_reply_json(c, 200, &out);
     return 0;
