@@ -86,8 +86,10 @@ static void drop(struct sg_manager *m, struct sg_approval *a)
 
 void sg_approvals_free(struct sg_manager *m)
 {
-    while (m->approvals)
-        drop(m, m->approvals);
+    for (struct sg_approval *a = m->approvals, *older; a; a = older) {
+        older = a->older;
+        drop(m, a);
+    }
 }
 
 /* The oldest that is decided. Pending ones are few by their own bound. */

@@ -237,7 +237,7 @@ void sg_code_run_over(struct sg_code_context *c)
     sg_code_go_on(c);
 }
 
-static void leave_queue(struct sg_code_context *c, struct sg_code_run *r)
+static void unqueue(struct sg_code_context *c, struct sg_code_run *r)
 {
     struct sg_code_kernel *k = c->impl;
     struct sg_code_run **at = &k->first;
@@ -249,6 +249,11 @@ static void leave_queue(struct sg_code_context *c, struct sg_code_run *r)
     k->waiting--;
     end_in_context(r);
     r->context = NULL;
+}
+
+static void leave_queue(struct sg_code_context *c, struct sg_code_run *r)
+{
+    unqueue(c, r);
     sg_code_run_unref(r);
 }
 
@@ -455,9 +460,10 @@ void sg_code_leave(struct sg_code_client *client, bool interrupts)
     struct sg_code_context *c = r->context;
     r->client = NULL;
     sg_code_view_close(r);
-    if (c && interrupts && r->state == SG_CODE_WAITS)
-        leave_queue(c, r);
-    else if (c && interrupts && r->state == SG_CODE_RUNS)
+    if (c && interrupts && r->state == SG_CODE_WAITS) {
+        unqueue(c, r);
+        r->refs--; /* the queue's; the client's goes last */
+    } else if (c && interrupts && r->state == SG_CODE_RUNS)
         interrupt(c);
     else if (c && r->state == SG_CODE_IS_OVER)
         shrink_journal(c->impl);

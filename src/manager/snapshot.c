@@ -367,8 +367,11 @@ static void remove_users(struct removing *r, const struct sg_who *who)
         if (!s->snapshot || strcmp(s->snapshot, r->id) != 0)
             continue;
         r->left++;
-        if (sg_manager_destroy(s, who, sandbox_gone, r, &err) < 0)
-            sandbox_gone(r, NULL, &err);
+        if (sg_manager_destroy(s, who, sandbox_gone, r, &err) == 0)
+            continue;
+        r->left--; /* never the last: the caller holds one */
+        if (r->err.kind == SG_OK)
+            r->err = err;
     }
 }
 

@@ -47,14 +47,19 @@ static void result_done(struct sg_task_result *r)
     r->decision = NULL;
 }
 
+static void release(struct sg_task *t)
+{
+    sg_later_cancel(t->m->loop, &t->go);
+    result_done(&t->r);
+    free(t);
+}
+
 static void forget(struct sg_task *t)
 {
     *t->link = t->next;
     if (t->next)
         t->next->link = t->link;
-    sg_later_cancel(t->m->loop, &t->go);
-    result_done(&t->r);
-    free(t);
+    release(t);
 }
 
 /* What a program did to itself is the operator's business; what was refused is security's. */
@@ -316,12 +321,15 @@ static void free_tasks(struct sg_manager *m)
 {
     while (m->tasks) {
         struct sg_task *t = m->tasks;
+        m->tasks = t->next;
+        if (t->next)
+            t->next->link = &m->tasks;
         sg_task_exec_leave(t);
         t->r.ending = SG_TASK_UNAVAILABLE;
         (void)sg_fail(&t->r.err, SG_UNAVAILABLE, "the service is ending");
         if (t->spec)
             t->done(t->arg, &t->r);
-        forget(t);
+        release(t);
     }
 }
 
