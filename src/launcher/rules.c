@@ -14,10 +14,18 @@
 
 static uint64_t stamp_of(const struct stat *st)
 {
-    const int64_t parts[] = { (int64_t)st->st_dev, (int64_t)st->st_ino, st->st_mtim.tv_sec,
-                              st->st_mtim.tv_nsec, st->st_ctim.tv_sec,  st->st_ctim.tv_nsec,
-                              (int64_t)st->st_size };
-    const uint64_t h = sg_hash_add(SG_HASH_START, parts, sizeof parts);
+    const uint64_t parts[] = {
+        st->st_dev,
+        st->st_ino,
+        (uint64_t)st->st_mtim.tv_sec,
+        (uint64_t)st->st_mtim.tv_nsec,
+        (uint64_t)st->st_ctim.tv_sec,
+        (uint64_t)st->st_ctim.tv_nsec,
+        (uint64_t)st->st_size,
+    };
+    uint64_t h = SG_HASH_START;
+    for (size_t i = 0; i < SG_COUNT(parts); i++)
+        h = sg_hash_add_u64(h, parts[i]);
     return h > SG_RULES_NO_FILE ? h : h + SG_RULES_NO_FILE + 1;
 }
 
