@@ -118,7 +118,7 @@ int sg_cmd_secrets_set(struct sg_cli *cli)
     sg_auto_buf value, body;
     struct sg_err err;
     sg_buf_init(&value, MAX_VALUE + 2);
-    sg_buf_init(&body, 8 * MAX_VALUE);
+    sg_buf_init(&body, (size_t)8 * MAX_VALUE);
     if (read_value(&value, &err) < 0 || check_value(&value, &err) < 0)
         return sg_cli_fail(cli, &err);
     return send(cli, &value, &body);

@@ -118,7 +118,7 @@ static bool load_row(void *arg, const struct sg_context_row *row)
     struct sg_err err;
     struct sg_id id;
     sg_auto_arena a;
-    sg_arena_init(&a, 8 * SPEC_MAX);
+    sg_arena_init(&a, (size_t)8 * SPEC_MAX);
     if (!sg_id_is_valid(row->id, 'c') || read_spec(row->spec, &a, &spec, &err) < 0)
         return true;
     memcpy(id.s, row->id, sizeof id.s);

@@ -127,11 +127,10 @@ static int one_text(const struct sg_rules_reader *x, const struct sg_toml *t, co
         n++;
     if (n == TEXTS_MAX)
         return sg_rf_fail(x, t, "over %d texts", TEXTS_MAX);
-    char **more = sg_alloc((n + 2) * sizeof *more), *text;
-    if (sg_rf_text(x, t, &text) < 0) {
-        free(more);
+    char *text = NULL;
+    if (sg_rf_text(x, t, &text) < 0)
         return -1;
-    }
+    char **more = sg_alloc((n + 2) * sizeof *more);
     for (size_t i = 0; i < n; i++)
         more[i] = (*list)[i];
     more[n] = text;

@@ -177,7 +177,7 @@ int sg_e2b_metrics_of_many(struct sg_call *c, struct sg_err *err)
         const struct sg_sandbox *s = id ? sg_manager_find(c->manager, &c->who, id, &ignored) : NULL;
         size_t seen = 0;
         const struct sg_sample *v = s ? sg_manager_samples(s, &seen) : NULL;
-        if (!seen)
+        if (!v || !seen)
             continue;
         const struct sample one = show(s, &v[seen - 1], seen > 1 ? &v[seen - 2] : NULL);
         sg_json_key(&j, s->id.s);

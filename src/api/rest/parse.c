@@ -169,7 +169,7 @@ static void put_images(struct sg_json *j, const struct sg_task_result *r)
             continue;
         const struct sg_str name = sg_last_part(f->path);
         sg_auto_buf text;
-        sg_buf_init(&text, 2 * SG_TASK_FILE_BYTES);
+        sg_buf_init(&text, (size_t)2 * SG_TASK_FILE_BYTES);
         sg_base64_encode(&text, f->bytes.p, f->bytes.n);
         sg_json_open(j, '{');
         sg_json_key(j, "name");
