@@ -142,6 +142,8 @@ void sg_gate_dns(struct sg_gate_box *b, const struct sg_datagram *d)
 
 void sg_gate_dns_forget(struct sg_gate_box *b)
 {
-    while (b->questions)
-        close_question(b->questions);
+    for (struct sg_question *q = b->questions, *next; q; q = next) {
+        next = q->next;
+        close_question(q);
+    }
 }

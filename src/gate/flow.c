@@ -402,6 +402,8 @@ void sg_gate_flow_recheck(struct sg_gate_box *b)
 
 void sg_gate_flow_forget(struct sg_gate_box *b)
 {
-    while (b->flows)
-        sg_flow_end(b->flows, "the sandbox has ended");
+    for (struct sg_flow *f = b->flows, *next; f; f = next) {
+        next = f->next;
+        sg_flow_end(f, "the sandbox has ended");
+    }
 }

@@ -296,8 +296,10 @@ void sg_resolver_free(struct sg_resolver *r)
 {
     if (!r)
         return;
-    while (r->first)
-        drop_entry(r->first);
+    for (struct entry *e = r->first, *next; e; e = next) {
+        next = e->next;
+        drop_entry(e);
+    }
     sg_map_done(&r->entries);
     free(r);
 }

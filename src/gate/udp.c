@@ -23,8 +23,8 @@ static const uint64_t IDLE_NS = UINT64_C(60000000000);
 
 struct sg_udp {
     struct sg_gate_box *box;
-    struct sg_udp *next, **link;
-    struct sg_io io; /* outside */
+    struct sg_udp *next, **link; /* link NULL: not kept yet */
+    struct sg_io io;             /* outside */
     struct sg_timer idle;
     struct sg_lookup lookup;
     struct sg_addr from, to, real;
@@ -90,6 +90,30 @@ void sg_gate_udp_send(const struct sg_gate_box *b, const struct sg_datagram *d)
 
 /* ---- one pair of ends ---- */
 
+/* Only what is open, or waits for its name, is on the list. */
+static void keep(struct sg_udp *u)
+{
+    struct sg_gate_box *b = u->box;
+    if (u->link)
+        return;
+    u->next = b->udps;
+    u->link = &b->udps;
+    if (u->next)
+        u->next->link = &u->next;
+    b->udps = u;
+    b->udp_count++;
+}
+
+static void unkeep(struct sg_udp *u)
+{
+    if (!u->link)
+        return;
+    *u->link = u->next;
+    if (u->next)
+        u->next->link = u->link;
+    u->box->udp_count--;
+}
+
 static void end_udp(struct sg_udp *u, bool is_allowed, const char *rule)
 {
     struct sg_loop *l = u->box->gate->loop;
@@ -107,10 +131,7 @@ static void end_udp(struct sg_udp *u, bool is_allowed, const char *rule)
     sg_resolve_cancel(&u->lookup);
     sg_timer_stop(l, &u->idle);
     sg_io_drop(l, &u->io);
-    *u->link = u->next;
-    if (u->next)
-        u->next->link = u->link;
-    u->box->udp_count--;
+    unkeep(u);
     free(u->kept);
     free(u->name);
     free(u->rule);
@@ -190,8 +211,10 @@ static bool open_udp(struct sg_udp *u, const struct sg_addr *a)
         (struct sg_io) { .fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
                          .ready = on_reply };
     if (u->io.fd >= 0 && connect(u->io.fd, (struct sockaddr *)&to, n) == 0 &&
-        sg_io_want(u->box->gate->loop, &u->io, EPOLLIN, NULL) == 0)
+        sg_io_want(u->box->gate->loop, &u->io, EPOLLIN, NULL) == 0) {
+        keep(u);
         return true;
+    }
     end_udp(u, true, "there is no way there");
     return false;
 }
@@ -205,7 +228,6 @@ static void resolved(struct sg_lookup *l, const struct sg_resolved *got)
         send_out(u, u->kept, u->kept_n);
 }
 
-/* NULL: it was refused. */
 static void new_udp(struct sg_gate_box *b, const struct sg_datagram *d)
 {
     const struct sg_resolved *known;
@@ -224,12 +246,6 @@ static void new_udp(struct sg_gate_box *b, const struct sg_datagram *d)
                            .from_port = d->from_port,
                            .to_port = d->to_port,
                            .began_ns = sg_loop_now(b->gate->loop) };
-    u->next = b->udps;
-    u->link = &b->udps;
-    if (u->next)
-        u->next->link = &u->next;
-    b->udps = u;
-    b->udp_count++;
     u->kept = sg_alloc(d->n + 1);
     memcpy(u->kept, d->p, d->n);
     u->kept_n = d->n;
@@ -248,8 +264,10 @@ static void new_udp(struct sg_gate_box *b, const struct sg_datagram *d)
         end_udp(u, false, v.rule);
     else if (sg_resolve(b->gate->resolver, u->name, &u->lookup, &known))
         resolved(&u->lookup, known);
-    else
+    else {
+        keep(u);
         sg_timer_set(b->gate->loop, &u->idle, u->began_ns + IDLE_NS);
+    }
 }
 
 static void came(struct sg_gate_box *b, const struct sg_datagram *d)
@@ -324,6 +342,8 @@ void sg_gate_udp_recheck(struct sg_gate_box *b)
 
 void sg_gate_udp_forget(struct sg_gate_box *b)
 {
-    while (b->udps)
-        end_udp(b->udps, b->udps->rule != NULL, "the sandbox has ended");
+    for (struct sg_udp *u = b->udps, *next; u; u = next) {
+        next = u->next;
+        end_udp(u, u->rule != NULL, "the sandbox has ended");
+    }
 }

@@ -108,7 +108,8 @@ struct sg_net_change {
     struct sg_sandbox *s;
     sg_sandbox_cb *cb;
     void *arg;
-    unsigned open;
+    unsigned open;     /* answers that are due */
+    bool is_saved;     /* the store's has come */
     struct sg_err err; /* SG_OK: none */
 };
 
@@ -148,10 +149,13 @@ static void change_saved(void *arg, struct sg_sandbox *s, const struct sg_err *e
     struct sg_net_change *c = arg;
     struct sg_err none = { 0 };
     (void)s;
+    c->is_saved = true;
     if (!err && c->s->life->has_cell && !c->s->manager->is_ending) {
-        c->open += 2;
-        if (tell_gate(c->s, policy_changed, c, &none) < 0)
-            policy_changed(c, NULL, &none);
+        if (tell_gate(c->s, policy_changed, c, &none) == 0)
+            c->open++;
+        else
+            err = unless_away(&none);
+        c->open++;
         sg_tier_net(c->s->manager->tier, c->s->id.s, c->s->network.mode != SG_MODE_NONE,
                     sockets_changed, c);
     }
@@ -260,12 +264,14 @@ void sg_net_gate(void *arg, int fd)
             (void)tell_gate(s, NULL, NULL, NULL);
 }
 
+/* The tier has answered and the gate never will; what the store owes comes with the notes. */
 void sg_net_free(struct sg_manager *m, const struct sg_err *err)
 {
     sg_peer_free(sg_take_ptr(&m->gate));
-    while (m->net_changes) {
-        m->net_changes->err = *err;
-        end_change(m->net_changes);
+    for (struct sg_net_change *c = m->net_changes, *next; c; c = next) {
+        next = c->next;
+        if (c->is_saved)
+            one_less(c, err);
     }
 }
 

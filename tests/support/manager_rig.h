@@ -335,6 +335,7 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     case SG_MSG_L_VOLUME_REMOVE:
     case SG_MSG_L_MOUNT:
     case SG_MSG_L_SYNC:
+    case SG_MSG_L_NET:
         break;
     case SG_MSG_L_TEMPLATES:
         reply_names(r, "base", q->id);

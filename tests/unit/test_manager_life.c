@@ -2,6 +2,7 @@
 /* The life of sandboxes: what is written when, who is told what, and that nothing stays behind. */
 #include "manager_rig.h"
 
+#include "manager/net.h"
 #include "random.h"
 #include "base/banned.h"
 
@@ -439,6 +440,31 @@ static void an_ending_service_answers_everybody_and_leaves_the_cells(void **stat
     r->m = NULL;
 }
 
+/* One waits for the store, the other for a gate that says nothing. */
+static void an_ending_service_answers_each_change_of_a_network_once(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r, NULL);
+    const struct sg_policy all = { .mode = SG_MODE_OPEN };
+    struct told asked = { 0 }, unsaved = { 0 };
+    struct sg_err err;
+    int fds[2];
+
+    assert_ok(sg_chan_pair(fds, &err), err);
+    sg_net_gate(r->m, fds[0]);
+    assert_ok(sg_manager_set_network(s, &r->who, &all, tell, &asked, &err), err);
+    rig_until(r, r->asked[SG_MSG_L_NET]);
+    rig_run_ms(r, 20);
+    assert_int_equal(asked.calls, 0);
+    assert_ok(sg_manager_set_network(s, &r->who, &all, tell, &unsaved, &err), err);
+    sg_manager_free(r->m);
+    r->m = NULL;
+    assert_int_equal(asked.calls, 1);
+    assert_int_equal(unsaved.calls, 1);
+    assert_int_equal(asked.well + unsaved.well, 0);
+    (void)close(fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +488,7 @@ int main(void)
         RIG_TEST(a_death_in_the_middle_of_a_pause_is_not_lost),
         RIG_TEST(whatever_happens_every_caller_is_answered_once_and_nothing_stays),
         RIG_TEST(an_ending_service_answers_everybody_and_leaves_the_cells),
+        RIG_TEST(an_ending_service_answers_each_change_of_a_network_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
