@@ -112,10 +112,12 @@ static void finish(struct sg_task *t)
 
 static bool may_retry(const struct sg_task *t)
 {
+    if (!t->spec) /* nobody waits for it any more */
+        return false;
     const bool is_loss = t->r.ending == SG_TASK_LOST || t->r.ending == SG_TASK_UNAVAILABLE;
     const bool is_clean = !t->was_started || t->spec->ask.network == SG_NEED_NET_NONE;
 
-    return t->spec && is_loss && is_clean && t->r.attempts <= t->spec->retries && !t->m->is_ending;
+    return is_loss && is_clean && t->r.attempts <= t->spec->retries && !t->m->is_ending;
 }
 
 static void over(struct sg_task *t)
