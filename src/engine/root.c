@@ -301,16 +301,17 @@ static int add_workdir(struct sg_root *r, const struct sg_cell_spec *spec, uint3
     return 0;
 }
 
-/* Whatever a template has there in place of a file is left as it is. */
-static int add_names(struct sg_root *r, const struct sg_ids *ids, struct sg_plan *plan,
-                     struct sg_err *err)
+/* Whatever a template has there in place of a file is left as it is; so is what an ordinary user
+ * may not change in a directory of somebody else's. */
+static int add_names(struct sg_root *r, const struct sg_cell_spec *spec, const struct sg_ids *ids,
+                     struct sg_plan *plan, struct sg_err *err)
 {
     struct sg_err why = { 0 };
     const uint64_t attrs = INERT | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY;
     add_part(r, "boot-id", "proc/sys/kernel/random/boot_id", attrs, plan);
     plan->steps[plan->added - 1].is_optional = true;
     sg_auto_fd file = sg_make_file_in(r->root_fd, "etc/machine-id", ids->first, &why);
-    if (file < 0 && why.kind == SG_INVALID)
+    if (file < 0 && (why.kind == SG_INVALID || spec->is_rootless))
         return 0;
     if (file < 0) {
         *err = why;
@@ -342,7 +343,7 @@ static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const 
                                          .text = has_limit ? MAX_TERMINALS : "1000",
                                          .value = ids->first + TTY_GID });
     sg_plan_add(plan, (struct sg_step) { STEP_MOVE_PROC, .to_fd = r->root_fd, .path = "proc" });
-    return add_names(r, ids, plan, err);
+    return add_names(r, spec, ids, plan, err);
 }
 
 /* A name of its own is known inside, too: sudo, for one, asks. What the template's files cannot
