@@ -79,9 +79,10 @@ int sg_rest_approval_get(struct sg_call *c, struct sg_err *err)
 {
     static const char *const known[] = { "wait", NULL };
     bool waits = false;
+    if (sg_call_query_only(c, known, err) < 0 || sg_call_query_bool(c, "wait", &waits, err) < 0)
+        return -1;
     struct sg_approval *a = find(c, err);
-    if (!a || sg_call_query_only(c, known, err) < 0 ||
-        sg_call_query_bool(c, "wait", &waits, err) < 0)
+    if (!a)
         return -1;
     return waits && a->state == SG_APPROVAL_PENDING ? wait_for(c, a, err) : reply(c, 200, a);
 }

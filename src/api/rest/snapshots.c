@@ -124,11 +124,12 @@ int sg_rest_snapshot_delete(struct sg_call *c, struct sg_err *err)
 {
     static const char *const known[] = { "cascade", NULL };
     bool cascades = false;
-    struct sg_snapshot *t = find(c, err);
-    if (!t || sg_call_query_only(c, known, err) < 0 ||
+    if (sg_call_query_only(c, known, err) < 0 ||
         sg_call_query_bool(c, "cascade", &cascades, err) < 0)
         return -1;
-    return sg_snapshot_remove(c->manager, &c->who, t, cascades, sg_rest_reply_done, c, err);
+    struct sg_snapshot *t = find(c, err);
+    return t ? sg_snapshot_remove(c->manager, &c->who, t, cascades, sg_rest_reply_done, c, err)
+             : -1;
 }
 
 int sg_rest_sandbox_rollback(struct sg_call *c, struct sg_err *err)
