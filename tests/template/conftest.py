@@ -8,7 +8,7 @@ import built_template
 import pytest
 from service import Service
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "sdk"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "sdk"))  # behind: a script there is called code.py
 
 
 @pytest.fixture(scope="session")

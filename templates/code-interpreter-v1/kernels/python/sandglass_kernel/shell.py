@@ -156,6 +156,7 @@ def make(kernel):
     config.InteractiveShell.ast_node_interactivity = "last_expr"
     config.PlainTextFormatter.pprint = True
     shell = Shell(config=config, kernel=kernel, ipython_dir=_ipython_dir(), user_ns=None)
+    shell.db = {}  # what magics remember (%cd, %bookmark), for this context only: nobody may write to the profile
     Shell._instance = shell
     InteractiveShell._instance = shell
     shell.events.register("post_execute", _flush_figures)
