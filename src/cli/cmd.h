@@ -25,7 +25,7 @@ struct sg_command {
     const char *tail;        /* "[options] -- command [args]" */
     const char *summary;     /* one sentence */
     const char *examples[2]; /* without the leading "sandglass " */
-    uint64_t bit;            /* SG_FOR_...: which options it takes */
+    sg_command_set bit;      /* SG_FOR_...: which options it takes */
     int min_args, max_args;  /* after the options; max -1: any number */
     bool stops_at_word;      /* what follows the first word belongs to the command inside */
     bool needs_no_config;    /* reads no file: help, version, completion */

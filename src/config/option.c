@@ -406,7 +406,7 @@ const struct sg_option *sg_option_find_key(struct sg_str section, struct sg_str 
     return NULL;
 }
 
-const struct sg_option *sg_option_find_flag(struct sg_str flag, uint64_t commands)
+const struct sg_option *sg_option_find_flag(struct sg_str flag, sg_command_set commands)
 {
     for (size_t i = 0; i < sg_option_count; i++) {
         const struct sg_option *o = &sg_options[i];
@@ -416,7 +416,7 @@ const struct sg_option *sg_option_find_flag(struct sg_str flag, uint64_t command
     return NULL;
 }
 
-const struct sg_option *sg_option_find_letter(char letter, uint64_t commands)
+const struct sg_option *sg_option_find_letter(char letter, sg_command_set commands)
 {
     for (size_t i = 0; i < sg_option_count; i++)
         if (letter && sg_options[i].letter == letter && (sg_options[i].commands & commands))
