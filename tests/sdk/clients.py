@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installing and running the clients of versions.txt, and the table of what each can do."""
 import dataclasses
+import fcntl
 import functools
 import json
 import os
@@ -85,19 +86,24 @@ def call(argv, **kw):
 
 
 def install(client):
-    """Once: what was completed has a mark."""
-    ready = client.folder / "ready"
-    if ready.exists():
-        return
+    """Once, whoever comes first, in this process or another: what was completed has a mark."""
+    INSTALLED.mkdir(parents=True, exist_ok=True)
+    with open(f"{client.folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (client.folder / "ready").exists():
+            install_anew(client)
+
+
+def install_anew(client):
     shutil.rmtree(client.folder, ignore_errors=True)
-    client.folder.mkdir(parents=True)
+    client.folder.mkdir()
     if client.is_python:
         call(["/usr/bin/python3", "-m", "venv", client.folder])
         call([client.folder / "bin" / "pip", "install", "--quiet", f"{client.package}=={client.version}"])
     else:
         (client.folder / "package.json").write_text("{}")
         call(["npm", "install", "--no-audit", "--no-fund", f"{client.package}@{client.version}"], cwd=client.folder)
-    ready.touch()
+    (client.folder / "ready").touch()
 
 
 def first(kind, mode):

@@ -21,7 +21,7 @@
 #include "check.h"
 #include "manager/manager.h"
 
-enum { HTTP_PATIENCE_MS = 5000 };
+enum { HTTP_PATIENCE_MS = 30000 };
 
 struct http_rig {
     struct sg_loop *loop;

@@ -21,6 +21,7 @@
 #include "fake_execs.h"
 #include "manager/life.h"
 #include "manager/manager.h"
+#include "still_clock.h"
 #include "store/store.h"
 #include "tier/peer.h"
 #include "tier/tier.h"
@@ -402,25 +403,31 @@ static inline void rig_kill_cell(struct rig *r, const char *id, uint32_t cause, 
 static inline void rig_turn(struct rig *r)
 {
     struct sg_err err;
-    assert_ok(sg_loop_turn(r->loop, 5, &err), err);
+    assert_ok(sg_loop_turn(r->loop, 1, &err), err);
 }
 
-/* Runs the loop until it is so; fails the test where it never is. */
-#define rig_until(r, condition)                                                                    \
+/* Runs the loop until it is so; fails the test where it never is. No time passes meanwhile: what is
+ * waited for is done by somebody. */
+#define rig_until(r, condition) rig_until_after(r, condition, 0)
+/* The same for what time brings: a millisecond passes with every turn. */
+#define rig_in_time(r, condition) rig_until_after(r, condition, 1000000)
+#define rig_until_after(r, condition, ns)                                                          \
     do {                                                                                           \
-        uint64_t end_ = sg_now_ns() + (uint64_t)RIG_PATIENCE_MS * 1000000u;                        \
+        uint64_t end_ = clock_real_ns() + (uint64_t)RIG_PATIENCE_MS * 1000000u;                    \
         while (!(condition)) {                                                                     \
-            if (sg_now_ns() > end_)                                                                \
+            if (clock_real_ns() > end_)                                                            \
                 fail_msg("waited in vain for: %s", #condition);                                    \
+            clock_pass(ns);                                                                        \
             rig_turn(r);                                                                           \
         }                                                                                          \
     } while (0)
 
 static inline void rig_run_ms(struct rig *r, uint64_t ms)
 {
-    uint64_t end = sg_now_ns() + ms * 1000000u;
-    while (sg_now_ns() < end)
+    for (uint64_t i = 0; i < ms; i++) {
+        clock_pass(1000000);
         rig_turn(r);
+    }
 }
 
 static inline void rig_is_ready(void *arg, const struct sg_err *err)
@@ -443,7 +450,7 @@ static inline void rig_start_manager(struct rig *r)
     r->m = sg_manager_new(r->loop, r->store, NULL, fds[0], &r->o, rig_is_ready, r, &err);
     if (!r->m)
         fail_msg("manager: %s", err.msg);
-    rig_until(r, r->is_ready);
+    rig_in_time(r, r->is_ready);
     if (r->ready_err.kind != SG_OK)
         fail_msg("manager: %s", r->ready_err.msg);
     sg_tenant_local(r->m, &r->who);
@@ -532,7 +539,7 @@ static inline struct sg_sandbox *rig_create(struct rig *r, const struct sg_creat
 
     assert_ok(sg_manager_create(r->m, &r->who, c ? c : &usual, tell, &t, &err), err);
     assert_int_equal(t.calls, 0);
-    rig_until(r, t.calls);
+    rig_until_after(r, t.calls, c && c->retries ? 1000000 : 0); /* a pause lies between tries */
     if (!t.well)
         fail_msg("create: %s", t.err.msg);
     return t.s;

@@ -239,7 +239,7 @@ static void a_limit_of_time_ends_it(void **state)
     rig_until(r, x->is_complete);
     assert_int_equal(x->ending, SG_EXEC_TIMEOUT);
     assert_int_equal(x->code, 7);
-    assert_true(sg_now_ns() - began > 290000000u && sg_now_ns() - began < 1500000000u);
+    assert_true(sg_now_ns() - began > 290000000u);
     assert_int_equal(r->m->metrics.hits[SG_HIT_TIMEOUT], 1);
 }
 
@@ -260,10 +260,12 @@ static void children_that_keep_the_pipe_do_not_hold_up_the_end_and_live_on(void 
 {
     struct rig *r = *state;
     struct sg_sandbox *s = rig_create(r);
-    uint64_t began = sg_now_ns();
-    struct sg_exec *x =
-        rig_run(r, s, "(sleep 0.4; echo late; echo lived > lived) & echo now", "now\n");
-    assert_true(sg_now_ns() - began < 350000000u);
+    struct sg_exec *x = rig_run(
+        r, s, "(until [ -e go ]; do sleep 0.01; done; echo late; echo lived > lived) & echo now",
+        "now\n");
+    char *go = sg_printf("%s/go", r->path);
+    assert_true(close(open(go, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0);
+    free(go);
     char *lived = sg_printf("%s/lived", r->path);
     rig_until(r, access(lived, F_OK) == 0);
     free(lived);

@@ -416,17 +416,25 @@ static void shutdown_asks_first_and_ends_at_once_when_all_obey(void **state)
 {
     (void)state;
     need_root();
-    struct rig r;
-    rig_start(&r);
-    struct rig_program p = { .argv = ARGV("/bin/sleep", "60") };
-    uint32_t pid = rig_start_program(&r, &p);
-    uint64_t before_ns = sg_now_ns();
-    (void)rig_do(&r, (struct sg_msg) { .type = SG_MSG_SHUTDOWN }, SG_MSG_OK);
-    assert_int_equal(rig_exit_of(&r, pid).signal, SIGTERM);
-    assert_int_equal(rig_take(&r), SG_MSG_NONE);
-    assert_int_equal(rig_wait(&r), 0);
-    assert_in_range(sg_now_ns() - before_ns, 0, 900000000);
-    rig_stop(&r);
+    enum {
+        TRIES = 10
+    }; /* one that waits for its second never ends before it; a busy machine may */
+    uint64_t quickest_ns = UINT64_MAX;
+    for (unsigned i = 0; i < TRIES && quickest_ns > 900000000; i++) {
+        struct rig r;
+        rig_start(&r);
+        struct rig_program p = { .argv = ARGV("/bin/sleep", "60") };
+        uint32_t pid = rig_start_program(&r, &p);
+        uint64_t before_ns = sg_now_ns();
+        (void)rig_do(&r, (struct sg_msg) { .type = SG_MSG_SHUTDOWN }, SG_MSG_OK);
+        assert_int_equal(rig_exit_of(&r, pid).signal, SIGTERM);
+        assert_int_equal(rig_take(&r), SG_MSG_NONE);
+        assert_int_equal(rig_wait(&r), 0);
+        if (sg_now_ns() - before_ns < quickest_ns)
+            quickest_ns = sg_now_ns() - before_ns;
+        rig_stop(&r);
+    }
+    assert_in_range(quickest_ns, 0, 900000000);
 }
 
 static void shutdown_kills_those_who_do_not_listen(void **state)

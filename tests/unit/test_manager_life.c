@@ -308,7 +308,7 @@ static void a_connection_that_ends_without_a_word_is_a_death_too(void **state)
     struct sg_sandbox *s = rig_create(r, NULL);
 
     rig_kill_cell(r, s->id.s, 0, false);
-    rig_until(r, s->state == SBX_FAILED && s->life->op == OP_NONE);
+    rig_in_time(r, s->state == SBX_FAILED && s->life->op == OP_NONE);
     assert_non_null(strstr(s->cause, "connection"));
     assert_int_equal(r->cell_count, 0);
 }
@@ -411,7 +411,7 @@ static void whatever_happens_every_caller_is_answered_once_and_nothing_stays(voi
     for (unsigned i = 0; i < 3000; i++)
         stir(r, &rng, &c);
     memset(r->fails, 0, sizeof r->fails);
-    rig_until(r, c.calls == c.asked);
+    rig_in_time(r, c.calls == c.asked);
     /* Those that could not be destroyed are asked for once more. */
     assert_ok(sg_manager_destroy_all(r->m, &r->who, asked_for, &got, &err), err);
     rig_until(r, got && !r->m->newest);

@@ -324,7 +324,7 @@ static void an_expired_lifetime_is_noticed_at_the_start(void **state)
 
     (void)rig_create(r, &c);
     rig_stop_manager(r);
-    usleep(40000);
+    clock_pass(40000000);
     rig_start_manager(r);
     rig_until(r, r->cell_count == 0 && !r->m->newest);
 }

@@ -14,7 +14,7 @@ static void a_lifetime_ends_a_sandbox(void **state)
     (void)rig_create(r, &c);
     rig_run_ms(r, 30);
     assert_int_equal(r->cell_count, 1);
-    rig_until(r, r->cell_count == 0);
+    rig_in_time(r, r->cell_count == 0);
     rig_until(r, !r->m->newest);
     assert_int_equal(rig_row(r, NULL).count, 0);
 }
@@ -25,13 +25,13 @@ static void a_lifetime_may_end_in_a_pause_that_lasts(void **state)
     struct sg_create c = { .timeout_ms = 40, .on_expiry = SG_EXPIRY_PAUSE };
     struct sg_sandbox *s = rig_create(r, &c);
 
-    rig_until(r, s->state == SBX_PAUSED);
+    rig_in_time(r, s->state == SBX_PAUSED);
     assert_int_equal(s->expires_ms, 0);
     rig_run_ms(r, 80);
     assert_int_equal(s->state, SBX_PAUSED);
     assert_int_equal(rig_do(r, sg_manager_resume, s).well, 1);
     assert_true(s->expires_ms > 0); /* and starts anew */
-    rig_until(r, s->state == SBX_PAUSED);
+    rig_in_time(r, s->state == SBX_PAUSED);
 }
 
 static void a_new_timeout_counts_from_now(void **state)
@@ -70,7 +70,7 @@ static void work_and_use_keep_a_sandbox_from_being_idle(void **state)
         assert_ptr_equal(sg_manager_find(r->m, &r->who, s->id.s, &err), s);
     }
     assert_int_equal(s->state, SBX_RUNNING);
-    rig_until(r, !r->m->newest);
+    rig_in_time(r, !r->m->newest);
     assert_int_equal(r->cell_count, 0);
 }
 
@@ -80,9 +80,9 @@ static void an_idle_sandbox_may_be_paused_instead(void **state)
     struct sg_create c = { .timeout_ms = 0, .idle_ms = 30, .on_expiry = SG_EXPIRY_PAUSE };
     struct sg_sandbox *s = rig_create(r, &c);
 
-    rig_until(r, s->state == SBX_PAUSED);
+    rig_in_time(r, s->state == SBX_PAUSED);
     assert_int_equal(rig_do(r, sg_manager_resume, s).well, 1);
-    rig_until(r, s->state == SBX_PAUSED);
+    rig_in_time(r, s->state == SBX_PAUSED);
 }
 
 /* ---- changes ---- */

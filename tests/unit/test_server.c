@@ -91,12 +91,14 @@ static void a_stream_waits_for_a_slow_reader_and_arrives_whole(void **state)
     rig_say(fd, "GET /flood?pieces=2000 HTTP/1.0\r\n\r\n"); /* 16 MiB, without chunks */
     for (int i = 0; i < 50; i++)
         rig_turn(1);
-    assert_int_equal(rig.drains, 1); /* it was told to stop, and not yet to go on */
+    const unsigned before =
+        rig.drains; /* more than one where the kernel took its time to take more */
+    assert_true(before >= 1);
     assert_true(rig_await_end(fd, &in));
     const uint8_t *body = memmem(in.p, in.n, "\r\n\r\n", 4);
     assert_non_null(body);
     assert_int_equal(in.n - (size_t)(body + 4 - in.p), 2000 * 8192);
-    assert_true(rig.drains > 2);
+    assert_true(rig.drains > before + 1);
 }
 
 static void a_handler_hears_once_when_its_client_goes(void **state)
