@@ -170,10 +170,15 @@ static int set_key(const struct context *x, struct sg_str section, const struct 
     return 0;
 }
 
+/* Those of the option table, and those that are read for what they were called elsewhere. */
 static bool is_section(struct sg_str name)
 {
-    return sg_str_is(name, "run") || sg_str_is(name, "serve") || sg_str_is(name, "gate") ||
-           sg_str_is(name, "sandbox") || sg_str_is(name, "daytona");
+    for (size_t i = 0; i < sg_option_count; i++) {
+        const char *key = sg_options[i].key;
+        if (key && strncmp(key, name.p, name.n) == 0 && key[name.n] == '.')
+            return true;
+    }
+    return sg_str_is(name, "sandbox") || sg_str_is(name, "daytona");
 }
 
 int sg_config_apply_toml(struct sg_config *c, struct sg_origins *o, const char *file,

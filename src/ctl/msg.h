@@ -115,6 +115,19 @@ enum sg_msg_type {
     /* gate to daemon, unasked */
     SG_MSG_G_DECISION,
     SG_MSG_G_USAGE,
+    /* launcher to an init that came to it: first of all */
+    SG_MSG_JOIN,
+    /* launcher to keeper */
+    SG_MSG_K_MAKE,
+    SG_MSG_K_REMOVE,
+    SG_MSG_K_LIST,
+    /* keeper to launcher: same id as the question */
+    SG_MSG_K_MADE,
+    SG_MSG_K_DONE,
+    SG_MSG_K_FAILED,
+    SG_MSG_K_LISTED,
+    /* keeper to launcher, unasked */
+    SG_MSG_K_STATE,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -411,6 +424,34 @@ struct sg_msg_g_usage { /* since the last one */
     uint64_t bytes_out, bytes_in, connections, refused;
 };
 
+/* ---- sandboxes that somebody else makes: init comes to us, a keeper speaks with who makes it ----
+ */
+
+enum {                   /* JOIN: the descriptors of an init, in this order */
+       SG_JOIN_LISTENER, /* by which its host comes back */
+       SG_JOIN_LOCK,     /* of its slot */
+       SG_JOIN_FD_COUNT,
+};
+struct sg_msg_join {
+    struct sg_bytes filter; /* struct sock_filter, for everything inside; empty: none */
+};
+struct sg_msg_k_make {
+    struct sg_text container, image,
+        dir; /* dir: on the host; holds init and the socket it comes to */
+    uint64_t mem_bytes, cpu_milli, pids, disk_bytes, open_files;
+};
+struct sg_msg_k_name {
+    struct sg_text container;
+};
+struct sg_msg_k_made {
+    struct sg_text image, workdir; /* the Engine's id of it; "": it names none */
+    struct sg_texts env;
+};
+struct sg_msg_k_state {
+    uint32_t is_up;
+    struct sg_text version, why; /* why: it is not up */
+};
+
 struct sg_msg {
     enum sg_msg_type type;
     uint32_t id;    /* chosen by the asker, repeated in the reply; 0 in events */
@@ -467,6 +508,11 @@ struct sg_msg {
         struct sg_msg_g_policy g_policy;
         struct sg_msg_g_decision g_decision;
         struct sg_msg_g_usage g_usage;
+        struct sg_msg_join join;
+        struct sg_msg_k_make k_make;
+        struct sg_msg_k_name k_name;
+        struct sg_msg_k_made k_made;
+        struct sg_msg_k_state k_state;
     };
 };
 
@@ -482,6 +528,10 @@ enum sg_msg_role {
     SG_ROLE_GATE_ASK, /* daemon and gate */
     SG_ROLE_GATE_ANSWER,
     SG_ROLE_GATE_NEWS,
+    SG_ROLE_JOIN,       /* launcher to init */
+    SG_ROLE_KEEPER_ASK, /* launcher and keeper */
+    SG_ROLE_KEEPER_ANSWER,
+    SG_ROLE_KEEPER_NEWS,
 };
 enum sg_field_kind { SG_FIELD_U32, SG_FIELD_U64, SG_FIELD_TEXT, SG_FIELD_TEXTS, SG_FIELD_BYTES };
 

@@ -202,6 +202,27 @@ static const struct sg_field g_usage[] = {
     U64(g_usage, refused),
 };
 
+static const struct sg_field join[] = { BYTES(join, filter) };
+static const struct sg_field k_make[] = {
+    TEXT(k_make, container, LABEL_MAX),
+    TEXT(k_make, image, LABEL_MAX),
+    TEXT(k_make, dir, SG_CTL_MAX_PATH),
+    U64(k_make, mem_bytes),
+    U64(k_make, cpu_milli),
+    U64(k_make, pids),
+    U64(k_make, disk_bytes),
+    U64(k_make, open_files),
+};
+static const struct sg_field k_name[] = { TEXT(k_name, container, LABEL_MAX) };
+static const struct sg_field k_made[] = {
+    TEXT(k_made, image, LABEL_MAX),
+    TEXT(k_made, workdir, SG_CTL_MAX_PATH),
+    TEXTS(k_made, env),
+};
+static const struct sg_field k_state[] = { U32(k_state, is_up, 1),
+                                           TEXT(k_state, version, LABEL_MAX),
+                                           TEXT(k_state, why, TEXT_MAX) };
+
 /* clang-format off */
 #define ROW(name, role, fds, fields) { name, role, fds, SG_COUNT(fields), fields }
 #define BARE(name, role)             { name, role, 0, 0, NULL }
@@ -285,4 +306,13 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_G_FAILED] = ROW("g_failed", SG_ROLE_GATE_ANSWER, 0, error),
     [SG_MSG_G_DECISION] = ROW("g_decision", SG_ROLE_GATE_NEWS, 0, g_decision),
     [SG_MSG_G_USAGE] = ROW("g_usage", SG_ROLE_GATE_NEWS, 0, g_usage),
+    [SG_MSG_JOIN] = ROW("join", SG_ROLE_JOIN, SG_JOIN_FD_COUNT, join),
+    [SG_MSG_K_MAKE] = ROW("k_make", SG_ROLE_KEEPER_ASK, 0, k_make),
+    [SG_MSG_K_REMOVE] = ROW("k_remove", SG_ROLE_KEEPER_ASK, 0, k_name),
+    [SG_MSG_K_LIST] = ROW("k_list", SG_ROLE_KEEPER_ASK, 0, l_list),
+    [SG_MSG_K_MADE] = ROW("k_made", SG_ROLE_KEEPER_ANSWER, 0, k_made),
+    [SG_MSG_K_DONE] = BARE("k_done", SG_ROLE_KEEPER_ANSWER),
+    [SG_MSG_K_FAILED] = ROW("k_failed", SG_ROLE_KEEPER_ANSWER, 0, error),
+    [SG_MSG_K_LISTED] = ROW("k_listed", SG_ROLE_KEEPER_ANSWER, 0, l_listed),
+    [SG_MSG_K_STATE] = ROW("k_state", SG_ROLE_KEEPER_NEWS, 0, k_state),
 };

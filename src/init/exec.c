@@ -114,6 +114,7 @@ static int start(struct sg_init *in, struct sg_call *c, struct sg_spawn *s, stru
         return -1;
     struct sg_pty *pty = NULL;
     s->has_terminal = c->m->spawn.flags & SG_SPAWN_PTY;
+    s->drops_caps = in->drops_caps;
     if (s->has_terminal && open_pty(in, c, s->fds, &pty, err) < 0)
         return -1;
     int pid = sg_spawn_start(s, err);

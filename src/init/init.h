@@ -60,7 +60,7 @@ struct sg_init {
     int epoll_fd;
     struct sg_source ctl, listener, signals; /* ctl.fd is -1 between connections */
     uint32_t epoch;
-    bool has_hello, is_one_user, is_over;
+    bool has_hello, is_one_user, is_over, drops_caps;
     bool keeps;       /* outlives its connection */
     bool has_hung_up; /* the connection is at its end: conn.c acts on it after the event in hand */
     uint64_t started_ns;
@@ -83,10 +83,12 @@ struct sg_init {
     bool has_killed;
 };
 
+enum { SG_INIT_DROPS_CAPS = 1 }; /* programs have none of our capabilities, whoever they run as */
+
 /* Serves the control socket until its end or SHUTDOWN. Takes `ctl_fd` and `listener_fd` (-1: none,
  * and nobody can come back). The process should exit right after: nothing is given back, since the
  * kernel does that faster. */
-int sg_init_run(int ctl_fd, int listener_fd, struct sg_err *err);
+int sg_init_run(int ctl_fd, int listener_fd, unsigned flags, struct sg_err *err);
 
 /* ---- loop.c ---- */
 

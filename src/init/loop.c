@@ -166,9 +166,10 @@ static int stream_ceiling(void)
     return (int)files.rlim_cur - SG_INIT_SPARE_FDS;
 }
 
-int sg_init_run(int ctl_fd, int listener_fd, struct sg_err *err)
+int sg_init_run(int ctl_fd, int listener_fd, unsigned flags, struct sg_err *err)
 {
     struct sg_init *in = sg_new(struct sg_init);
+    in->drops_caps = flags & SG_INIT_DROPS_CAPS;
     in->ctl = (struct sg_source) { .fd = ctl_fd, .ready = sg_serve_ready };
     in->listener = (struct sg_source) { .fd = listener_fd, .ready = sg_conn_accept };
     in->signals.ready = reap;

@@ -2,13 +2,18 @@
 /* Started by the engine inside a finished sandbox: descriptors 0, 1 and 2 are /dev/null, 3 is the
  * control socket. In a service 4 is a listening socket, by which a host comes back, and 5 the lock
  * of the sandbox's slot, which is held for as long as we live and is otherwise no concern of ours.
- * Nothing else is open. There is nobody to tell of a failure but the exit code. */
+ * Nothing else is open. There is nobody to tell of a failure but the exit code.
+ *
+ * Started by somebody else, with the path of a socket as our argument, we fetch the same there
+ * (join.h). Then what we may do is not what those inside may: they lose it all. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "init/init.h"
+#include "init/join.h"
 #include "base/banned.h"
 
 enum { CONTROL_FD = 3, LISTENER_FD = 4, LOCK_FD = 5, EXIT_BROKEN = 125 };
@@ -21,15 +26,21 @@ static bool is_listener(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &n) == 0 && is_listening;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     (void)prctl(PR_SET_DUMPABLE, 0); /* our memory and /proc entries are not for those inside */
     (void)prctl(PR_SET_NAME, "sandglass-init");
+    struct sg_err err = { 0 };
+    const bool is_joined = argc > 1;
+    if (is_joined && sg_join(argv[1], CONTROL_FD, &err) < 0) {
+        (void)dprintf(STDERR_FILENO, "sandglass-init: %s\n", err.msg);
+        _exit(EXIT_BROKEN);
+    }
     if (fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0)
         _exit(EXIT_BROKEN);
     int listener_fd = is_listener(LISTENER_FD) ? LISTENER_FD : -1;
     (void)fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
     (void)fcntl(LOCK_FD, F_SETFD, FD_CLOEXEC);
-    struct sg_err err;
-    _exit(sg_init_run(CONTROL_FD, listener_fd, &err) < 0 ? EXIT_BROKEN : 0);
+    const unsigned flags = is_joined ? SG_INIT_DROPS_CAPS : 0;
+    _exit(sg_init_run(CONTROL_FD, listener_fd, flags, &err) < 0 ? EXIT_BROKEN : 0);
 }

@@ -129,10 +129,15 @@ void sg_spawn_done(struct sg_spawn *s)
 static int explain(const struct sg_spawn *s, struct sg_err *err)
 {
     static const char *const names[SG_SPAWN_STEP_COUNT] = {
-        [SG_SPAWN_SESSION] = "start a session",    [SG_SPAWN_TERMINAL] = "take the terminal",
-        [SG_SPAWN_STREAMS] = "attach the streams", [SG_SPAWN_IDS] = "become user",
-        [SG_SPAWN_DIRECTORY] = "enter directory",  [SG_SPAWN_DESCRIPTORS] = "close descriptors",
-        [SG_SPAWN_SIGNALS] = "unblock signals",    [SG_SPAWN_EXEC] = "run",
+        [SG_SPAWN_SESSION] = "start a session",
+        [SG_SPAWN_TERMINAL] = "take the terminal",
+        [SG_SPAWN_STREAMS] = "attach the streams",
+        [SG_SPAWN_IDS] = "become user",
+        [SG_SPAWN_CAPS] = "leave capabilities",
+        [SG_SPAWN_DIRECTORY] = "enter directory",
+        [SG_SPAWN_DESCRIPTORS] = "close descriptors",
+        [SG_SPAWN_SIGNALS] = "unblock signals",
+        [SG_SPAWN_EXEC] = "run",
     };
     const char *what = s->failed == SG_SPAWN_IDS         ? s->user->name
                        : s->failed == SG_SPAWN_DIRECTORY ? s->cwd

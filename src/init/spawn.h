@@ -17,6 +17,7 @@ enum sg_spawn_step {
     SG_SPAWN_TERMINAL,
     SG_SPAWN_STREAMS,
     SG_SPAWN_IDS,
+    SG_SPAWN_CAPS,
     SG_SPAWN_DIRECTORY,
     SG_SPAWN_DESCRIPTORS,
     SG_SPAWN_SIGNALS,
@@ -35,6 +36,7 @@ struct sg_spawn {
     const struct sg_user *user;
     int fds[3];        /* -1: as init has it, which is /dev/null */
     bool has_terminal; /* fds[0] becomes the controlling one */
+    bool drops_caps;
     enum sg_spawn_step failed;
     int sys; /* 0: the program runs */
 };

@@ -7,6 +7,7 @@
  * C3. Signals are let in last: until then nothing can run in here but the steps. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -47,6 +48,14 @@ static int ids(const struct sg_spawn *s)
         syscall(SYS_setresgid, u->gid, u->gid, u->gid) < 0)
         return -1;
     return (int)syscall(SYS_setresuid, u->uid, u->uid, u->uid);
+}
+
+/* Who stays root would keep them through exec otherwise; with no_new_privs none comes back. */
+static int capabilities(const struct sg_spawn *s)
+{
+    struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    const struct __user_cap_data_struct none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+    return s->drops_caps ? (int)syscall(SYS_capset, &head, none) : 0;
 }
 
 static int directory(const struct sg_spawn *s)
@@ -90,10 +99,15 @@ static int run(const struct sg_spawn *s)
 }
 
 static int (*const steps[SG_SPAWN_STEP_COUNT])(const struct sg_spawn *s) = {
-    [SG_SPAWN_SESSION] = session,     [SG_SPAWN_TERMINAL] = terminal,
-    [SG_SPAWN_STREAMS] = streams,     [SG_SPAWN_IDS] = ids,
-    [SG_SPAWN_DIRECTORY] = directory, [SG_SPAWN_DESCRIPTORS] = descriptors,
-    [SG_SPAWN_SIGNALS] = signals,     [SG_SPAWN_EXEC] = run,
+    [SG_SPAWN_SESSION] = session,
+    [SG_SPAWN_TERMINAL] = terminal,
+    [SG_SPAWN_STREAMS] = streams,
+    [SG_SPAWN_IDS] = ids,
+    [SG_SPAWN_CAPS] = capabilities,
+    [SG_SPAWN_DIRECTORY] = directory,
+    [SG_SPAWN_DESCRIPTORS] = descriptors,
+    [SG_SPAWN_SIGNALS] = signals,
+    [SG_SPAWN_EXEC] = run,
 };
 
 int sg_spawn_child(void *arg)

@@ -128,7 +128,10 @@ static int enter_namespaces(struct confine *c, struct sg_err *err)
 static int build_root(struct confine *c, struct sg_err *err)
 {
     enum { BYTES = 4096, INODES = 4 };
-    const char *dir = c->o->state_dir;
+    const char *dir = c->o->state_dir, *seen = c->o->view_dir;
+    sg_auto_fd view = seen ? sg_mnt_clone(AT_FDCWD, seen, false, err) : -1;
+    if (seen && (view < 0 || sg_mnt_attr(view, FLAGS | MOUNT_ATTR_RDONLY, 0, err) < 0))
+        return -1;
     sg_auto_fd state = dir ? sg_mnt_clone(AT_FDCWD, dir, false, err) : -1;
     if (dir && (state < 0 || sg_mnt_attr(state, FLAGS, 0, err) < 0))
         return -1;
@@ -137,12 +140,16 @@ static int build_root(struct confine *c, struct sg_err *err)
         return -1;
     if (dir && mkdirat(c->root_fd, "state", 0755) < 0)
         return sg_fail_sys(err, "make /state");
+    if (seen && mkdirat(c->root_fd, "view", 0755) < 0)
+        return sg_fail_sys(err, "make /view");
     if (sg_mnt_attr(c->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
         return -1;
     if (move_mount(c->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach the new root");
     if (dir && move_mount(state, "", c->root_fd, "state", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach /state");
+    if (seen && move_mount(view, "", c->root_fd, "view", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return sg_fail_sys(err, "attach /view");
     return 0;
 }
 
@@ -158,16 +165,17 @@ static int change_root(struct confine *c, struct sg_err *err)
 
 static int bound_capabilities(struct confine *c, struct sg_err *err)
 {
-    (void)c;
     for (unsigned cap = 0; cap < 64; cap++)
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+        if (!(cap < 32 && c->o->keeps_caps & 1u << cap) &&
+            prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
             if (errno == EINVAL && cap > 0) /* past the last one that this kernel knows */
                 break;
             return sg_fail_sys(err, "capability %u", cap);
         }
     const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
                                SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-                               SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+                               SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED |
+                               (c->o->keeps_caps ? SECBIT_KEEP_CAPS : 0);
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
         prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
         return sg_fail_sys(err, "lock");
@@ -186,10 +194,10 @@ static int change_id(struct confine *c, struct sg_err *err)
 
 static int drop_capabilities(struct confine *c, struct sg_err *err)
 {
-    (void)c;
+    const uint32_t kept = c->o->keeps_caps;
     struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
-    const struct __user_cap_data_struct none[2] = { 0 };
-    if (syscall(SYS_capset, &head, none) < 0)
+    const struct __user_cap_data_struct left[2] = { { .effective = kept, .permitted = kept } };
+    if (syscall(SYS_capset, &head, left) < 0)
         return sg_fail_sys(err, "capset");
     return 0;
 }

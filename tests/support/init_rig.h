@@ -93,7 +93,7 @@ static inline void rig_be_init(const struct rig *r, int fd)
     const char *program = getenv("SANDGLASS_INIT");
     if (program)
         rig_exec_program(program, fd, listener_fd);
-    _exit(sg_init_run(fd, listener_fd, &err) < 0 ? 125 : 0);
+    _exit(sg_init_run(fd, listener_fd, 0, &err) < 0 ? 125 : 0);
 }
 
 static inline void rig_note_kept(struct rig *r)

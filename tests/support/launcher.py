@@ -53,7 +53,7 @@ def read_tables():
                         re.findall(r"\b(U32|U64|TEXTS|TEXT|BYTES)\(\w+, (\w+)", text)]
     rows = {}
     for number, name, own in re.findall(
-            r'\[SG_MSG_(\w+)\] = (?:ROW|BARE)\("(\w+)", \w+(?:, \d+, (\w+))?\)', table):
+            r'\[SG_MSG_(\w+)\] = (?:ROW|BARE)\("(\w+)", \w+(?:, \w+, (\w+))?\)', table):
         rows[name] = (numbers[number], fields[own] if own else [])
     return rows
 
@@ -71,6 +71,9 @@ def pack(name, number, epoch, values):
             out += struct.pack("<I", value)
         elif shape == "U64":
             out += struct.pack("<Q", value)
+        elif shape == "BYTES":
+            raw = value or b""
+            out += struct.pack("<I", len(raw)) + raw
         else:
             texts = value if shape == "TEXTS" else [value]
             if shape == "TEXTS":
@@ -151,7 +154,7 @@ class Channel:
             if message["id"] != number:
                 self.news.append(message)
                 continue
-            if message["type"] in ("error", "l_failed"):
+            if message["type"] in ("error", "l_failed", "k_failed"):
                 raise Failed(message)
             if message["fds"] and message["type"] == "l_cell":
                 message["init"] = Channel(socket.socket(fileno=message["fds"][0]))

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper/docker.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/json.h"
+#include "base/jsonr.h"
+#include "base/banned.h"
+
+enum { NAME_MAX_BYTES = 200, LINE_ARENA = 64 << 10 };
+
+/* ---- names ---- */
+
+static bool is_of(const char *s, const char *extra)
+{
+    for (; *s; s++)
+        if (!islower((unsigned char)*s) && !isdigit((unsigned char)*s) && !strchr(extra, *s))
+            return false;
+    return true;
+}
+
+int sg_docker_check_image(const char *name, struct sg_err *err)
+{
+    const size_t n = strlen(name);
+    if (n == 0 || n > NAME_MAX_BYTES || !isalnum((unsigned char)name[0]) || strstr(name, "..") ||
+        strstr(name, "//") || name[n - 1] == '/')
+        return sg_fail(err, SG_INVALID, "%s is no name of an image", sg_quote(name).s);
+    for (const char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._:/@-", *p))
+            return sg_fail(err, SG_INVALID, "%s is no name of an image", sg_quote(name).s);
+    return 0;
+}
+
+int sg_docker_check_name(const char *name, struct sg_err *err)
+{
+    const size_t n = strlen(SG_DOCKER_NAME_PREFIX);
+    if (!sg_starts_with(name, SG_DOCKER_NAME_PREFIX) || !name[n] || strlen(name) > NAME_MAX_BYTES ||
+        !is_of(name + n, ".-"))
+        return sg_fail(err, SG_INVALID, "%s is no container of ours", sg_quote(name).s);
+    return 0;
+}
+
+/* ---- what a container is to be ---- */
+
+static void member(struct sg_json *j, const char *key, const char *value)
+{
+    sg_json_key(j, key);
+    sg_json_str(j, value);
+}
+
+static void flag(struct sg_json *j, const char *key, bool value)
+{
+    sg_json_key(j, key);
+    sg_json_bool(j, value);
+}
+
+static void number(struct sg_json *j, const char *key, uint64_t value)
+{
+    if (!value)
+        return;
+    sg_json_key(j, key);
+    sg_json_u64(j, value);
+}
+
+static void words(struct sg_json *j, const char *key, const char *const *list)
+{
+    sg_json_key(j, key);
+    sg_json_open(j, '[');
+    for (; *list; list++)
+        sg_json_str(j, *list);
+    sg_json_close(j, ']');
+}
+
+/* What may be written to, and by whom. */
+static const struct place {
+    const char *path, *options;
+} places[] = {
+    { "/tmp", "mode=1777" },
+    { "/var/tmp", "mode=1777" },
+    { "/run", "mode=1777" },
+    { "/root", "mode=0700" },
+    { "/workspace", "mode=0777,uid=1000,gid=1000" },
+    { "/home/user", "mode=0755,uid=1000,gid=1000" },
+};
+
+static bool is_ours(const char *path)
+{
+    for (size_t i = 0; i < SG_COUNT(places); i++)
+        if (strcmp(path, places[i].path) == 0)
+            return true;
+    return false;
+}
+
+static void add_place(struct sg_json *j, const struct place *p, uint64_t bytes)
+{
+    char options[128], size[40] = "";
+    if (bytes)
+        (void)snprintf(size, sizeof size, ",size=%" PRIu64, bytes);
+    (void)snprintf(options, sizeof options, "rw,exec,nosuid,nodev,%s%s", p->options, size);
+    member(j, p->path, options);
+}
+
+/* It lies in memory and counts as such; each place is limited by itself, too. Images may declare
+ * volumes, which the Engine would make on its disk without any limit: those as well. */
+static void write_tmpfs(struct sg_json *j, const struct sg_docker_spec *s,
+                        const struct sg_docker_image *image)
+{
+    const struct sg_jval *v = image->volumes ? image->volumes->list.first : NULL;
+    sg_json_key(j, "Tmpfs");
+    sg_json_open(j, '{');
+    for (size_t i = 0; i < SG_COUNT(places); i++)
+        add_place(j, &places[i], s->disk_bytes);
+    for (; v; v = v->next)
+        if (v->key.p[0] == '/' && v->key.p[1] && !strchr(v->key.p, ':') && !is_ours(v->key.p))
+            add_place(j, &(struct place) { v->key.p, "mode=1777" }, s->disk_bytes);
+    sg_json_close(j, '}');
+}
+
+static void write_limits(struct sg_json *j, const struct sg_docker_spec *s)
+{
+    number(j, "Memory", s->mem_bytes);
+    number(j, "MemorySwap", s->mem_bytes); /* together: no swap on top */
+    number(j, "NanoCpus", s->cpu_milli * 1000000);
+    number(j, "PidsLimit", s->pids);
+    if (!s->open_files)
+        return;
+    sg_json_key(j, "Ulimits");
+    sg_json_open(j, '[');
+    sg_json_open(j, '{');
+    member(j, "Name", "nofile");
+    number(j, "Soft", s->open_files);
+    number(j, "Hard", s->open_files);
+    sg_json_close(j, '}');
+    sg_json_close(j, ']');
+}
+
+static void write_host(struct sg_json *j, const struct sg_docker_spec *s,
+                       const struct sg_docker_image *image)
+{
+    static const char *const drop[] = { "ALL", NULL };
+    static const char *const add[] = { "SETUID", "SETGID", "KILL", "CHOWN", "DAC_OVERRIDE", NULL };
+    static const char *const security[] = { "no-new-privileges:true", NULL };
+    static const char *const dns[] = { "198.18.0.1", NULL }; /* the gate answers for any */
+    sg_auto_free char *bind = sg_printf("%s:%s:ro", s->dir, SG_DOCKER_DIR);
+    const char *const binds[] = { bind, NULL };
+    sg_json_key(j, "HostConfig");
+    sg_json_open(j, '{');
+    member(j, "NetworkMode", "none");
+    member(j, "IpcMode", "private");
+    member(j, "CgroupnsMode", "private");
+    flag(j, "ReadonlyRootfs", true);
+    flag(j, "Privileged", false);
+    flag(j, "AutoRemove", true); /* whoever dies first, nothing of it stays in the Engine */
+    words(j, "CapDrop", drop);
+    words(j, "CapAdd", add);
+    words(j, "SecurityOpt", security);
+    words(j, "Binds", binds);
+    words(j, "Dns", dns);
+    write_limits(j, s);
+    write_tmpfs(j, s, image);
+    sg_json_key(j, "LogConfig");
+    sg_json_open(j, '{');
+    member(j, "Type", "none");
+    sg_json_close(j, '}');
+    sg_json_key(j, "RestartPolicy");
+    sg_json_open(j, '{');
+    member(j, "Name", "no");
+    sg_json_close(j, '}');
+    sg_json_close(j, '}');
+}
+
+void sg_docker_write_create(const struct sg_docker_spec *s, const struct sg_docker_image *image,
+                            struct sg_buf *out)
+{
+    static const char *const entry[] = { SG_DOCKER_DIR "/init", SG_DOCKER_DIR "/ctl", NULL };
+    static const char *const nothing[] = { NULL };
+    static const char *const no_check[] = { "NONE", NULL };
+    struct sg_json j;
+    sg_json_init(&j, out);
+    sg_json_open(&j, '{');
+    member(&j, "Image", s->image);
+    member(&j, "Hostname", "sandbox");
+    member(&j, "User", "0:0");
+    member(&j, "WorkingDir", "/");
+    words(&j, "Entrypoint", entry);
+    words(&j, "Cmd", nothing);
+    flag(&j, "AttachStdout", false);
+    flag(&j, "AttachStderr", false);
+    sg_json_key(&j, "Healthcheck");
+    sg_json_open(&j, '{');
+    words(&j, "Test", no_check);
+    sg_json_close(&j, '}');
+    sg_json_key(&j, "Labels");
+    sg_json_open(&j, '{');
+    member(&j, SG_DOCKER_LABEL, s->service);
+    sg_json_close(&j, '}');
+    write_host(&j, s, image);
+    sg_json_close(&j, '}');
+}
+
+/* ---- answers ---- */
+
+static int parse(struct sg_str body, const char *what, struct sg_arena *a, enum sg_jkind kind,
+                 const struct sg_jval **ret, struct sg_err *err)
+{
+    const struct sg_jval *v;
+    if (sg_json_parse(body, a, &v, err) < 0)
+        return sg_wrap(err, "the Engine's answer (%s)", what);
+    if (v->kind != kind)
+        return sg_fail(err, SG_INVALID, "the Engine's answer (%s) is not what it should be", what);
+    *ret = v;
+    return 0;
+}
+
+static const char *text_of(const struct sg_jval *object, const char *key)
+{
+    const struct sg_jval *v = sg_json_get(object, key);
+    return v && v->kind == SG_J_STRING && strlen(v->s.p) == v->s.n ? v->s.p : NULL;
+}
+
+static const struct sg_jval *of_kind(const struct sg_jval *object, const char *key,
+                                     enum sg_jkind kind)
+{
+    const struct sg_jval *v = sg_json_get(object, key);
+    return v && v->kind == kind ? v : NULL;
+}
+
+int sg_docker_read_image(struct sg_str body, struct sg_arena *a, struct sg_docker_image *ret,
+                         struct sg_err *err)
+{
+    const struct sg_jval *v;
+    if (parse(body, "image", a, SG_J_OBJECT, &v, err) < 0)
+        return -1;
+    const struct sg_jval *config = sg_json_get(v, "Config");
+    const char *id = text_of(v, "Id"), *workdir = text_of(config, "WorkingDir");
+    if (!id)
+        return sg_fail(err, SG_INVALID, "the Engine's answer (image) has no id");
+    *ret = (struct sg_docker_image) { .id = id,
+                                      .workdir = workdir ? workdir : "",
+                                      .env = of_kind(config, "Env", SG_J_ARRAY),
+                                      .volumes = of_kind(config, "Volumes", SG_J_OBJECT) };
+    return 0;
+}
+
+int sg_docker_read_created(struct sg_str body, struct sg_arena *a, const char **ret_id,
+                           struct sg_err *err)
+{
+    const struct sg_jval *v;
+    if (parse(body, "create", a, SG_J_OBJECT, &v, err) < 0)
+        return -1;
+    const char *id = text_of(v, "Id");
+    if (!id || !*id || !is_of(id, ""))
+        return sg_fail(err, SG_INVALID, "the Engine's answer (create) has no id");
+    *ret_id = id;
+    return 0;
+}
+
+int sg_docker_read_list(struct sg_str body, struct sg_arena *a,
+                        void (*each)(void *arg, const char *name), void *arg, struct sg_err *err)
+{
+    const struct sg_jval *v;
+    if (parse(body, "list", a, SG_J_ARRAY, &v, err) < 0)
+        return -1;
+    for (const struct sg_jval *row = v->list.first; row; row = row->next) {
+        const struct sg_jval *names = of_kind(row, "Names", SG_J_ARRAY);
+        for (const struct sg_jval *n = names ? names->list.first : NULL; n; n = n->next) {
+            if (n->kind != SG_J_STRING || strlen(n->s.p) != n->s.n)
+                continue;
+            const char *name = n->s.p + (n->s.p[0] == '/'); /* podman leaves it out */
+            if (sg_docker_check_name(name, NULL) == 0)
+                each(arg, name);
+        }
+    }
+    return 0;
+}
+
+int sg_docker_read_version(struct sg_str body, struct sg_arena *a, const char **ret,
+                           struct sg_err *err)
+{
+    const struct sg_jval *v;
+    if (parse(body, "version", a, SG_J_OBJECT, &v, err) < 0)
+        return -1;
+    const char *version = text_of(v, "Version");
+    *ret = version && strlen(version) < 100 ? version : "of no version";
+    return 0;
+}
+
+/* Control characters are no part of a line. */
+static void copy_line(const char *s, char *ret, size_t cap)
+{
+    size_t n = 0;
+    for (; *s && n + 1 < cap; s++)
+        ret[n++] = (unsigned char)*s < ' ' || *s == 0x7f ? ' ' : *s;
+    ret[n] = '\0';
+}
+
+void sg_docker_read_message(struct sg_str body, char *ret, size_t cap)
+{
+    struct sg_arena a;
+    const struct sg_jval *v;
+    ret[0] = '\0';
+    sg_arena_init(&a, LINE_ARENA);
+    if (sg_json_parse(body, &a, &v, NULL) == 0) {
+        const char *message = text_of(v, "message");
+        copy_line(message ? message : "", ret, cap);
+    }
+    sg_arena_done(&a);
+}
+
+int sg_docker_read_pull(struct sg_str body, struct sg_err *err)
+{
+    while (body.n) {
+        const char *end = memchr(body.p, '\n', body.n);
+        const struct sg_str line = { body.p, end ? (size_t)(end - body.p) : body.n };
+        struct sg_arena a;
+        const struct sg_jval *v;
+        char why[160] = "";
+        sg_arena_init(&a, LINE_ARENA);
+        if (sg_json_parse(line, &a, &v, NULL) == 0) {
+            const char *error = text_of(v, "error");
+            copy_line(error ? error : "", why, sizeof why);
+        }
+        sg_arena_done(&a);
+        if (*why)
+            return sg_fail(err, SG_NOT_FOUND, "%s", why);
+        body.p += line.n + (end ? 1 : 0);
+        body.n -= line.n + (end ? 1 : 0);
+    }
+    return 0;
+}
