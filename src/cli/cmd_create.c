@@ -62,6 +62,10 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
         sg_json_key(&j, "template");
         sg_json_str(&j, c->template);
     }
+    if (sg_cli_has_flag(cli, "tier")) {
+        sg_json_key(&j, "tier");
+        sg_json_str(&j, c->tier);
+    }
     put_limits(&j, cli);
     put_number(&j, cli, "timeout", "timeoutMs", c->timeout_ms);
     put_number(&j, cli, "idle-timeout", "idleTimeoutMs", c->idle_timeout_ms);

@@ -217,7 +217,7 @@ const struct sg_option sg_options[] = {
     { .flag = "agent", .type = SG_OPTION_STRING, .commands = SG_FOR_ASK,
       .offset = AT(agent), .fallback = "", .arg = "TYPE", .check = sg_check_filled,
       .help = "type of the agent, whose own tiers may be in the rules" },
-    { .flag = "tier", .type = SG_OPTION_STRING, .commands = SG_FOR_ASK,
+    { .flag = "tier", .type = SG_OPTION_STRING, .commands = SG_FOR_ASK | SG_FOR_CREATE,
       .offset = AT(tier), .fallback = "", .arg = "TIER", .check = sg_check_filled,
       .help = "this tier or none" },
     { .flag = "network", .type = SG_OPTION_STRING, .commands = SG_FOR_ASK,

@@ -196,6 +196,8 @@ enum {                      /* L_CELL and L_WELCOME flags */
        SG_L_POOL = 8,      /* there is a storage pool; of a cell: its writable layer is there */
        SG_L_HAS_GATE = 16, /* sandboxes can have a network */
 };
+/* Tiers that the launcher makes sandboxes of (launcher/holder.h). */
+enum sg_l_tier { SG_L_TIER_CELL, SG_L_TIER_GVISOR, SG_L_TIER_DOCKER, SG_L_TIER_COUNT };
 #define SG_CTL_VIEW "/volume"
 enum { SG_L_READ_ONLY = 1 };                              /* L_MOUNT flags */
 enum { SG_L_STAY_FROZEN = 1 };                            /* L_SNAPSHOT flags */
@@ -331,10 +333,10 @@ struct sg_msg_kept {
 struct sg_msg_l_hello {
     uint32_t version, epoch;
 };
-struct sg_msg_l_create { /* also L_LIMIT, which ignores template and flags */
+struct sg_msg_l_create { /* also L_LIMIT, which ignores template and tier */
     struct sg_text sandbox, template;
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
-    uint32_t flags;
+    uint32_t tier; /* enum sg_l_tier */
 };
 struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS */
     struct sg_text sandbox;
@@ -348,6 +350,7 @@ struct sg_msg_l_list {
 };
 struct sg_msg_l_welcome {
     uint32_t version, flags;
+    struct sg_texts lacking; /* by enum sg_l_tier: why it is not to be had here; "": it is */
 };
 struct sg_msg_l_cell {
     uint32_t flags, missing, pid; /* missing: controllers, 1 << enum; pid: on the host */

@@ -120,14 +120,14 @@ static const struct sg_field l_create[] = {
     U64(l_create, cpu_milli),
     U64(l_create, pids),
     U64(l_create, disk_bytes),
-    U32(l_create, flags, 0),
+    U32(l_create, tier, SG_L_TIER_COUNT - 1),
 };
 static const struct sg_field l_name[] = { TEXT(l_name, sandbox, SG_CTL_MAX_TAG) };
 static const struct sg_field l_net[] = { TEXT(l_net, sandbox, SG_CTL_MAX_TAG),
                                          U32(l_net, is_on, 1) };
 static const struct sg_field l_list[] = { U64(l_list, cursor) };
 static const struct sg_field l_welcome[] = { U32(l_welcome, version, ANY),
-                                             U32(l_welcome, flags, 31) };
+                                             U32(l_welcome, flags, 31), TEXTS(l_welcome, lacking) };
 static const struct sg_field l_cell[] = {
     U32(l_cell, flags, 31),
     U32(l_cell, missing, 255),

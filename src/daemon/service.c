@@ -104,7 +104,7 @@ static void set_manager_options(struct service *s)
         .reconcile_ms = set->reconcile_ms,
         .seal_to = s->o->seal_to,
         .rules = rules,
-        .walls = &set->walls,
+        .walls = set->has_walls ? &set->walls : NULL,
         .watches_rules = true,
         .permitted = &set->permitted,
     };

@@ -68,8 +68,7 @@ static int read_rules(const char *named, struct sg_rules **ret, struct sg_err *e
 /* router.tiers: a host with more or less than this one, to try rules. */
 static int take_tiers(const struct sg_strlist *tiers, struct sg_walls *ret, struct sg_err *err)
 {
-    *ret = sg_walls_today;
-    for (unsigned w = 0; tiers->n && w < SG_WALL_COUNT; w++)
+    for (unsigned w = 0; w < SG_WALL_COUNT; w++)
         ret->missing[w] = "not among router.tiers of the settings";
     for (size_t i = 0; i < tiers->n; i++) {
         int w = sg_router_word(sg_wall_names, SG_WALL_COUNT, "tier", sg_str_of(tiers->v[i]), err);
@@ -88,6 +87,7 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     if (read_rules(c->router_rules, &s->rules, err) < 0 ||
         take_tiers(&c->router_tiers, &s->walls, err) < 0)
         return sg_wrap(err, "read the router's rules");
+    s->has_walls = c->router_tiers.n > 0;
     s->state_dir = sg_printf("%s/daemon", c->state_dir);
     s->seal_dir = sg_printf("%s/seal", c->state_dir);
     s->template = sg_strdup(c->serve_template);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "image/store.h"
+#include "launcher/holder.h"
 #include "launcher/launcher.h"
 #include "launcher/rules.h"
 #include "base/banned.h"
@@ -17,213 +18,33 @@ enum { IDS_A_PAGE = 2048, MAX_NAMES = 1024 };
 /* A handler answers by itself and returns 0, or fails and is answered for. */
 typedef int handler(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err);
 
-static struct sg_box *find(const struct sg_launcher *l, const char *sandbox, struct sg_err *err)
-{
-    struct sg_box *b = sg_map_find(&l->by_id, sandbox);
-    if (!b)
-        sg_fail(err, SG_NOT_FOUND, "no sandbox %s here", sg_quote(sandbox).s);
-    return b;
-}
-
-static uint32_t own_flags(const struct sg_launcher *l)
+uint32_t sg_serve_flags(const struct sg_launcher *l)
 {
     return (l->set.is_rootless ? SG_L_ROOTLESS : 0u) | (l->can_freeze ? SG_L_FREEZER : 0u) |
            (l->gate.program ? SG_L_HAS_GATE : 0u);
 }
 
-static uint32_t pool_flag(bool is_on)
-{
-    return is_on ? SG_L_POOL : 0u;
-}
-
 static int hello(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
-    (void)err;
-    l->conn.has_hello = true;
-    l->conn.epoch = m->l_hello.epoch;
+    char empty[] = "";
+    char *lacking[SG_L_TIER_COUNT + 1] = { NULL };
+    sg_auto_buf store;
+    sg_buf_init(&store, SG_CTL_MAX_BYTES);
     struct sg_msg r = { .type = SG_MSG_L_WELCOME, .id = m->id };
     r.l_welcome = (struct sg_msg_l_welcome) {
-        .version = SG_CTL_VERSION, .flags = own_flags(l) | pool_flag(sg_vault_is_open(&l->vault))
+        .version = SG_CTL_VERSION,
+        .flags = sg_serve_flags(l) | (sg_vault_is_open(&l->vault) ? SG_L_POOL : 0u),
     };
+    for (unsigned i = 0; i < SG_L_TIER_COUNT; i++) {
+        const char *why = sg_tier_missing(l, i);
+        lacking[i] = why ? (char *)(uintptr_t)why : empty;
+    }
+    if (sg_texts_pack(lacking, &store, &r.l_welcome.lacking, err) < 0)
+        return -1;
+    l->conn.has_hello = true;
+    l->conn.epoch = m->l_hello.epoch;
     sg_conn_send(l, &r, -1);
     sg_gate_join(l);
-    return 0;
-}
-
-/* ---- create and adopt ---- */
-
-static int answer_cell(struct sg_launcher *l, uint32_t id, const struct sg_box *b, int fd,
-                       struct sg_err *err)
-{
-    sg_auto_buf env;
-    sg_buf_init(&env, SG_CTL_MAX_BYTES);
-    struct sg_msg r = { .type = SG_MSG_L_CELL, .id = id };
-    if (sg_tmpl_fill_cell(b->tmpl, &env, &r.l_cell, err) < 0)
-        return -1;
-    r.l_cell.flags =
-        own_flags(l) | (b->was_parked ? SG_L_PARKED : 0u) | pool_flag(b->record.disk[0] != '\0');
-    r.l_cell.missing = b->kept.cgroup.missing;
-    r.l_cell.pid = (uint32_t)b->kept.pid;
-    r.l_cell.disk_bytes = sg_limits_disk_bytes(&b->kept.limits);
-    sg_conn_send(l, &r, fd);
-    return 0;
-}
-
-static int hand_over(struct sg_launcher *l, const struct sg_wish *w, struct sg_box *b,
-                     struct sg_err *err)
-{
-    if (sg_box_claim(b, w->sandbox, &w->limits, err) < 0)
-        return -1;
-    if (answer_cell(l, w->id, b, b->ctl.fd, err) < 0) {
-        sg_box_end(b);
-        return -1;
-    }
-    sg_io_drop(l->loop, &b->ctl); /* theirs alone: init notices when they are gone */
-    return 0;
-}
-
-void sg_serve_wish(struct sg_launcher *l, const struct sg_wish *w, struct sg_box *b,
-                   const struct sg_err *err)
-{
-    struct sg_err own = { 0 };
-    if (b && hand_over(l, w, b, &own) == 0)
-        return;
-    const struct sg_err *why = b ? &own : err;
-    sg_log(SG_LOG_WARN, "a sandbox cannot be made", SG_KV("sandbox", w->sandbox),
-           SG_KV("error", why->msg));
-    sg_conn_fail(l, w->id, why);
-}
-
-static int create(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    const struct sg_msg_l_create *c = &m->l_create;
-    if (l->stopping)
-        return sg_fail(err, SG_UNAVAILABLE, "the service is ending");
-    if (sg_map_find(&l->by_id, c->sandbox.p) || sg_maker_has_wish(l, c->sandbox.p))
-        return sg_fail(err, SG_CONFLICT, "there is a sandbox %s already", sg_quote(c->sandbox.p).s);
-    if (l->set.max_cells && l->claimed_count + l->maker.wish_count >= l->set.max_cells)
-        return sg_fail(err, SG_EXHAUSTED, "there are %u sandboxes already", l->claimed_count);
-    struct sg_wish w = {
-        .id = m->id, .limits = { c->mem_bytes, c->cpu_milli, c->pids, c->disk_bytes, 0, false }
-    };
-    (void)snprintf(w.sandbox, sizeof w.sandbox, "%s", c->sandbox.p);
-    struct sg_box *b;
-    struct sg_pool *p;
-    if (sg_vault_is_open(&l->vault) && sg_vault_has_room(&l->vault, err) < 0)
-        return -1;
-    if (sg_pool_take(l, c->template.p, &b, &p, err) < 0)
-        return -1;
-    if (b)
-        return hand_over(l, &w, b, err);
-    sg_pool_wait(p, &w);
-    return 0;
-}
-
-static int adopt(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    const struct sg_box *b = find(l, m->l_name.sandbox.p, err);
-    sg_auto_fd fd = b ? sg_box_connect(b, err) : -1;
-    return fd < 0 ? -1 : answer_cell(l, m->id, b, fd, err);
-}
-
-/* ---- one that is there ---- */
-
-/* One that is ending by itself is waited for, too: who asks wants it gone. */
-static struct sg_box *find_ending(const struct sg_launcher *l, const char *sandbox)
-{
-    for (struct sg_box *b = l->boxes; b; b = b->all_next)
-        if (b->state == SG_BOX_ENDING && strcmp(b->record.sandbox, sandbox) == 0)
-            return b;
-    return NULL;
-}
-
-static int destroy(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    const char *sandbox = m->l_name.sandbox.p;
-    uint32_t creator;
-    if (sg_maker_forget(l, sandbox, &creator)) {
-        struct sg_err why = { 0 };
-        sg_fail(&why, SG_CONFLICT, "the sandbox was destroyed before it was made");
-        sg_conn_fail(l, creator, &why);
-        sg_conn_ok(l, m->id);
-        return 0;
-    }
-    struct sg_box *b = sg_map_find(&l->by_id, sandbox);
-    if (!b)
-        b = find_ending(l, sandbox);
-    if (!b)
-        return sg_fail(err, SG_NOT_FOUND, "no sandbox %s here", sg_quote(sandbox).s);
-    sg_box_await_end(b, m->id);
-    sg_box_end(b);
-    return 0;
-}
-
-static int freeze(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    struct sg_box *b = find(l, m->l_name.sandbox.p, err);
-    if (!b)
-        return -1;
-    sg_box_freeze(b, m->id);
-    return 0;
-}
-
-static int thaw(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    struct sg_box *b = find(l, m->l_name.sandbox.p, err);
-    if (!b || sg_kept_thaw(&b->kept, err) < 0)
-        return -1;
-    sg_conn_ok(l, m->id);
-    return 0;
-}
-
-static int limit(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    const struct sg_msg_l_create *c = &m->l_create;
-    const struct sg_limits limits = {
-        c->mem_bytes, c->cpu_milli, c->pids, c->disk_bytes, 0, false
-    };
-    struct sg_box *b = find(l, c->sandbox.p, err);
-    if (!b || sg_box_set_limits(b, &limits, err) < 0)
-        return -1;
-    sg_conn_ok(l, m->id);
-    return 0;
-}
-
-static int net(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    struct sg_box *b = find(l, m->l_net.sandbox.p, err);
-    if (!b)
-        return -1;
-    if (!m->l_net.is_on)
-        sg_gate_detach(b);
-    else if (sg_gate_attach(b, err) < 0)
-        return -1;
-    sg_conn_ok(l, m->id);
-    return 0;
-}
-
-static int stats(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    const struct sg_box *b = find(l, m->l_name.sandbox.p, err);
-    struct sg_kept_report s;
-    if (!b || sg_kept_report(&b->kept, &s, err) < 0)
-        return -1;
-    if (b->record.disk[0] &&
-        sg_box_disk_use(b, &s.disk_used_bytes, &s.disk_bytes, NULL) < 0) /* no counter */
-        s.disk_used_bytes = s.disk_bytes = SG_UNKNOWN;
-    struct sg_msg r = { .type = SG_MSG_L_STATED, .id = m->id };
-    r.l_stated = (struct sg_msg_l_stated) {
-        .mem_bytes = s.now.mem_bytes,
-        .mem_peak_bytes = s.usage.mem_peak_bytes,
-        .mem_limit_bytes = b->kept.limits.mem_bytes,
-        .cpu_ns = s.now.cpu_ns,
-        .pids = s.now.pids,
-        .pids_peak = s.usage.pids_peak,
-        .oom_kills = s.usage.oom_kills,
-        .disk_bytes = s.disk_bytes,
-        .disk_used_bytes = s.disk_used_bytes,
-    };
-    sg_conn_send(l, &r, -1);
     return 0;
 }
 
@@ -242,19 +63,20 @@ static int answer_list(struct sg_launcher *l, uint32_t id, char *const *names, u
     return 0;
 }
 
-/* The cursor is a slot: what comes and goes meanwhile neither hides nor repeats the others. */
+/* Every holder's, one after the other: the high half of the cursor says whose turn it is. */
+static const struct sg_holder *const holders[] = { &sg_boxes };
+
 static int list(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     char *names[IDS_A_PAGE + 1];
     size_t n = 0;
-    uint64_t slot = m->l_list.cursor;
-    for (; slot < SG_SLOT_COUNT && n < IDS_A_PAGE; slot++) {
-        struct sg_box *b = l->by_slot[slot];
-        if (b && b->state == SG_BOX_CLAIMED)
-            names[n++] = b->record.sandbox;
+    uint64_t turn = m->l_list.cursor >> 32, at = m->l_list.cursor & UINT32_MAX;
+    while (turn < SG_COUNT(holders) && n < IDS_A_PAGE) {
+        n += holders[turn]->list(l, &at, names + n, IDS_A_PAGE - n);
+        turn += at == 0;
     }
     names[n] = NULL;
-    return answer_list(l, m->id, names, slot < SG_SLOT_COUNT ? slot : 0, err);
+    return answer_list(l, m->id, names, turn < SG_COUNT(holders) ? turn << 32 | at : 0, err);
 }
 
 static void free_names(char **names)
@@ -292,16 +114,6 @@ static int templates(struct sg_launcher *l, const struct sg_msg *m, struct sg_er
 }
 
 /* ---- the storage pool ---- */
-
-static int snapshot(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
-{
-    const struct sg_msg_l_snapshot *s = &m->l_snapshot;
-    struct sg_box *b = find(l, s->sandbox.p, err);
-    if (!b)
-        return -1;
-    sg_box_snapshot(b, m->id, s->snapshot.p, s->flags & SG_L_STAY_FROZEN);
-    return 0;
-}
 
 /* Who waits for the end of a snapshot. */
 struct forgetting {
@@ -400,27 +212,62 @@ static int rules(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     return 0;
 }
 
+/* ---- of one sandbox ---- */
+
+const char *sg_tier_missing(const struct sg_launcher *l, enum sg_l_tier tier)
+{
+    const struct sg_tier_row *row = &sg_tiers[tier];
+    if (!row->holder)
+        return "this version does not run it";
+    return row->lacks ? row->lacks(l) : NULL;
+}
+
+/* Its messages begin with the sandbox, all of them. */
+static const struct sg_holder *holder_of(const struct sg_launcher *l, const struct sg_msg *m)
+{
+    for (size_t i = 0; i < SG_COUNT(holders); i++)
+        if (holders[i]->has(l, m->l_name.sandbox.p))
+            return holders[i];
+    return NULL;
+}
+
+static int of_one(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    const struct sg_holder *h = holder_of(l, m);
+    const char *sandbox = m->l_name.sandbox.p;
+    if (m->type != SG_MSG_L_CREATE)
+        return h ? h->answer(l, m, err)
+                 : sg_fail(err, SG_NOT_FOUND, "no sandbox %s here", sg_quote(sandbox).s);
+    const char *why = sg_tier_missing(l, m->l_create.tier);
+    if (why)
+        return sg_fail(err, SG_UNSUPPORTED, "tier %s is not to be had here: %s",
+                       sg_tiers[m->l_create.tier].name, why);
+    if (l->stopping)
+        return sg_fail(err, SG_UNAVAILABLE, "the service is ending");
+    return sg_tiers[m->l_create.tier].holder->answer(l, m, err);
+}
+
 /* ---- all of them ---- */
 
 static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_HELLO] = hello,
-    [SG_MSG_L_CREATE] = create,
-    [SG_MSG_L_ADOPT] = adopt,
-    [SG_MSG_L_DESTROY] = destroy,
-    [SG_MSG_L_FREEZE] = freeze,
-    [SG_MSG_L_THAW] = thaw,
-    [SG_MSG_L_LIMIT] = limit,
-    [SG_MSG_L_STATS] = stats,
+    [SG_MSG_L_CREATE] = of_one,
+    [SG_MSG_L_ADOPT] = of_one,
+    [SG_MSG_L_DESTROY] = of_one,
+    [SG_MSG_L_FREEZE] = of_one,
+    [SG_MSG_L_THAW] = of_one,
+    [SG_MSG_L_LIMIT] = of_one,
+    [SG_MSG_L_STATS] = of_one,
     [SG_MSG_L_LIST] = list,
     [SG_MSG_L_TEMPLATES] = templates,
     [SG_MSG_L_POOL] = pool,
-    [SG_MSG_L_SNAPSHOT] = snapshot,
+    [SG_MSG_L_SNAPSHOT] = of_one,
     [SG_MSG_L_FORGET] = forget,
     [SG_MSG_L_STORAGE] = storage,
     [SG_MSG_L_SNAPSHOTS] = snapshots,
     [SG_MSG_L_RULES] = rules,
-    [SG_MSG_L_NET] = net,
-    [SG_MSG_L_MOUNT] = sg_serve_volume,
+    [SG_MSG_L_NET] = of_one,
+    [SG_MSG_L_MOUNT] = of_one,
     [SG_MSG_L_VOLUME_MAKE] = sg_serve_volume,
     [SG_MSG_L_VOLUME_REMOVE] = sg_serve_volume,
     [SG_MSG_L_VOLUME_USE] = sg_serve_volume,
@@ -443,23 +290,8 @@ void sg_serve(struct sg_launcher *l, const struct sg_msg *m)
     }
 }
 
-void sg_serve_ended(struct sg_launcher *l, const struct sg_box *b)
-{
-    struct sg_msg m = { .type = SG_MSG_L_ENDED };
-    m.l_ended.sandbox = sg_text_of(b->record.sandbox);
-    m.l_ended.oom_kills = sg_kept_oom_kills(&b->kept);
-    m.l_ended.cause = !sg_kept_may_be_killed(&b->kept) ? SG_L_END_EXIT
-                      : m.l_ended.oom_kills            ? SG_L_END_MEMORY
-                                                       : SG_L_END_KILLED;
-    static const char *const words[] = { "its first process exited", "memory", "killed" };
-    sg_log(SG_LOG_INFO, "a sandbox has ended", SG_KV("sandbox", b->record.sandbox),
-           SG_KV("why", words[m.l_ended.cause]));
-    sg_conn_send(l, &m, -1);
-}
-
 void sg_serve_daemon_lost(struct sg_launcher *l)
 {
-    sg_maker_forget_all(l);
-    for (struct sg_box *b = l->boxes; b; b = b->all_next)
-        sg_box_forget_questions(b);
+    for (size_t i = 0; i < SG_COUNT(holders); i++)
+        holders[i]->daemon_lost(l);
 }

@@ -11,6 +11,8 @@ struct sg_wish;
 
 void sg_serve(struct sg_launcher *l, const struct sg_msg *m);
 
+uint32_t sg_serve_flags(const struct sg_launcher *l); /* SG_L_..., of what the host is */
+
 /* Questions about volumes: serve_volume.c. */
 int sg_serve_volume(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err);
 

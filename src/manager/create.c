@@ -117,7 +117,20 @@ static int find_snapshot(struct sg_manager *m, const struct sg_who *who, const s
     return 0;
 }
 
-/* Only cells can be made so far; another tier is refused by what the host has, or here. */
+/* Clients of other systems' doors have no member for it, but all of them have metadata. */
+static int wish_of(const struct sg_create *c, int *ret, struct sg_err *err)
+{
+    for (size_t i = 0; i < c->metadata_n; i++) {
+        if (strcmp(c->metadata[i].name, SG_TIER_METADATA) != 0)
+            continue;
+        *ret = sg_router_word(sg_wall_names, SG_WALL_COUNT, "tier", sg_str_of(c->metadata[i].value),
+                              err);
+        return *ret < 0 ? sg_wrap(err, "metadata " SG_TIER_METADATA) : 0;
+    }
+    return 0;
+}
+
+/* What the router takes for available may be more than there is (router.tiers). */
 static int choose_wall(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
                        struct plan *p, struct sg_err *err)
 {
@@ -126,14 +139,14 @@ static int choose_wall(struct sg_manager *m, const struct sg_who *who, const str
     else
         sg_ask_init(&p->ask, SG_OPERATION_DEFAULT);
     p->ask.needs_sandbox = true;
+    if (p->ask.wish < 0 && wish_of(c, &p->ask.wish, err) < 0)
+        return -1;
     p->ask.network = (enum sg_need_net)(c->network ? c->network->mode : SG_MODE_NONE);
     if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
         sg_decision_error(&p->decision, err) < 0)
         return -1;
-    if (p->decision.wall != SG_WALL_CELL)
-        return sg_fail(err, SG_UNSUPPORTED, "tier %s is not built into this service",
-                       sg_wall_names[p->decision.wall]);
-    return 0;
+    enum sg_l_tier ignored;
+    return sg_rules_tier(m, p->decision.wall, &ignored, err);
 }
 
 static char *decision_text(const struct plan *p)
@@ -205,6 +218,7 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     s->on_expiry = c->on_expiry;
     s->retries_left = c->retries;
     s->door = c->door ? sg_strdup(c->door) : NULL;
+    s->wall = p.decision.wall;
     s->decision = decision_text(&p);
     if (c->network)
         sg_net_copy(&s->network, c->network);
@@ -411,9 +425,14 @@ static void row_written(struct sg_sandbox *s)
         attempt_failed(s, &err);
         return;
     }
+    enum sg_l_tier tier;
+    if (sg_rules_tier(s->manager, s->wall, &tier, &err) < 0) {
+        attempt_failed(s, &err);
+        return;
+    }
     sg_life_expect(s, 1, cell_made);
-    sg_tier_create(s->manager->tier, s->id.s, s->snapshot ? s->snapshot : s->template, &limits,
-                   launcher_answered, s);
+    sg_tier_create(s->manager->tier, tier, s->id.s, s->snapshot ? s->snapshot : s->template,
+                   &limits, launcher_answered, s);
 }
 
 static void attempt(struct sg_sandbox *s)

@@ -23,6 +23,7 @@ struct forking {
     struct sg_mounts mounts; /* those of the sandbox, copied */
     struct sg_mount_spec *wanted;
     struct sg_create create;
+    struct sg_ask ask; /* the same tier as its source, or none */
     struct sg_policy network;
     char **doors; /* owned; NULL: none */
     char snapshot[SG_ID_LEN + 1];
@@ -132,7 +133,10 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     sg_pairs_copy(&w->env, s->env.v, s->env.n);
     sg_net_copy(&w->network, &s->network);
     copy_mounts(w, &s->mounts);
+    sg_ask_init(&w->ask, SG_OPERATION_DEFAULT);
+    w->ask.wish = (int)s->wall;
     w->create = (struct sg_create) {
+        .ask = &w->ask,
         .mounts = w->wanted,
         .mounts_n = w->mounts.n,
         .template = w->template,

@@ -81,6 +81,7 @@ struct sg_sandbox *sg_life_new(struct sg_manager *m, struct sg_org *org, const s
     s->id = *id;
     s->manager = m;
     s->org = org;
+    s->wall = SG_WALL_CELL;
     s->cause = sg_strdup("");
     s->life = life;
     sg_map_init(&s->execs);

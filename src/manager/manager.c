@@ -62,8 +62,7 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
     m->default_template = sg_strdup(o->default_template);
     m->o.default_template = m->default_template;
     m->rules = m->o.rules;
-    if (!m->o.walls)
-        m->o.walls = &sg_walls_today;
+    m->walls = m->o.walls ? *m->o.walls : sg_walls_today;
     m->ready = ready;
     m->ready_arg = arg;
     sg_map_init(&m->sandboxes);

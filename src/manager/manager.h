@@ -20,7 +20,7 @@ struct sg_buf;
 
 struct sg_manager_options {
     struct sg_rules *rules;       /* taken; NULL: the built-in ones */
-    const struct sg_walls *walls; /* borrowed: what this host has; NULL: sg_walls_today */
+    const struct sg_walls *walls; /* borrowed: what this host is taken to have; NULL: what it has */
     bool watches_rules;           /* asks the launcher for other rules, now and then */
     struct sg_sandbox_limits defaults, most; /* of one sandbox */
     uint64_t default_timeout_ms, max_timeout_ms;
@@ -71,6 +71,7 @@ struct sg_create {
     const struct sg_policy *network; /* NULL: none */
 };
 enum { SG_DOOR_MAX = 64 << 10 };
+#define SG_TIER_METADATA "sandglass.tier" /* metadata that names the tier, where `ask` does not */
 typedef void sg_sandbox_cb(void *arg, struct sg_sandbox *s, const struct sg_err *err);
 
 int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,

@@ -110,6 +110,7 @@ struct sg_manager {
     struct sg_approval *approvals, *oldest_approval; /* owned: the newest first; approval.c */
     unsigned approval_count;
     struct sg_rules *rules; /* owned; rules.c */
+    struct sg_walls walls;  /* what the router takes for available */
     struct sg_timer rules_clock;
     uint64_t rules_stamp;
     char rules_error[240];
@@ -141,7 +142,11 @@ int64_t sg_manager_unix_ms(void);
 /* ---- rules.c ---- */
 
 int sg_rules_load(struct sg_manager *m, struct sg_err *err);
-void sg_rules_watch(struct sg_manager *m); /* once the launcher answers */
+void sg_rules_watch(struct sg_manager *m);    /* once the launcher answers */
+void sg_rules_welcomed(struct sg_manager *m); /* the launcher has said which tiers it has */
+/* SG_UNSUPPORTED: no launcher's, or not this one's. */
+int sg_rules_tier(const struct sg_manager *m, enum sg_wall wall, enum sg_l_tier *ret,
+                  struct sg_err *err);
 
 /* ---- approval.c ---- */
 

@@ -208,13 +208,15 @@ static void resuming_written(struct sg_sandbox *s)
 {
     struct sg_tier_limits limits = sg_cell_limits(&s->limits);
     struct sg_err err;
-    if (sg_life_failed(s, &err)) {
+    enum sg_l_tier tier;
+    if (sg_life_failed(s, &err) || sg_rules_tier(s->manager, s->wall, &tier, &err) < 0) {
         s->life->why = err;
         paused_again(s);
         return;
     }
     sg_life_expect(s, 1, cell_made);
-    sg_tier_create(s->manager->tier, s->id.s, s->paused_snapshot, &limits, launcher_answered, s);
+    sg_tier_create(s->manager->tier, tier, s->id.s, s->paused_snapshot, &limits, launcher_answered,
+                   s);
 }
 
 void sg_resume_disk_begin(struct sg_sandbox *s)

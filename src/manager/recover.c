@@ -399,9 +399,11 @@ static void welcomed(void *arg, struct sg_packet *p, const struct sg_err *err)
     struct sg_manager *m = arg;
 
     (void)p;
-    if (!err)
+    if (!err) {
+        sg_rules_welcomed(m);
         sg_cells_list(m, listed);
-    else if (!m->is_ending)
+    }
+    if (err && !m->is_ending)
         m->ready(m->ready_arg, err);
 }
 

@@ -129,6 +129,7 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
         sg_json_key(&j, "network");
         sg_net_put(&j, &s->network);
     }
+    write_text(&j, "tier", sg_wall_names[s->wall]);
     write_text(&j, "decision", s->decision);
     if (s->mounts.n)
         write_mounts(&j, &s->mounts);
@@ -175,7 +176,7 @@ struct spec {
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
     const struct sg_jval *mounts;
-    const char *decision, *door, *snapshot, *parent, *paused_snapshot;
+    const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot;
 };
 
 static const struct sg_jfield spec_fields[] = {
@@ -190,6 +191,7 @@ static const struct sg_jfield spec_fields[] = {
     { "isEnding", SG_JT_BOOL, offsetof(struct spec, is_ending), 0, 0, false },
     { "metadata", SG_JT_OBJECT, offsetof(struct spec, metadata), 0, 0, false },
     { "env", SG_JT_OBJECT, offsetof(struct spec, env), 0, 0, false },
+    { "tier", SG_JT_STRING, offsetof(struct spec, tier), 0, 0, false },
     { "decision", SG_JT_STRING, offsetof(struct spec, decision), 0, 0, false },
     { "network", SG_JT_OBJECT, offsetof(struct spec, network), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
@@ -265,6 +267,12 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->is_internal = spec.is_internal;
     sg_pairs_read(spec.metadata, &s->metadata);
     sg_pairs_read(spec.env, &s->env);
+    const int wall =
+        spec.tier ? sg_router_word(sg_wall_names, SG_WALL_COUNT, "tier", sg_str_of(spec.tier), err)
+                  : SG_WALL_CELL;
+    if (wall < 0)
+        return -1;
+    s->wall = (enum sg_wall)wall;
     s->decision = copy(spec.decision);
     s->drops_memory = spec.drops_memory;
     s->is_pooled = spec.is_pooled;

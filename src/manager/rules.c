@@ -23,7 +23,42 @@ int sg_manager_route(struct sg_manager *m, const struct sg_who *who, const struc
     struct sg_ask own = *a;
 
     own.org = who->org->id.s;
-    return sg_router_decide(m->rules, m->o.walls, &own, ret, err);
+    return sg_router_decide(m->rules, &m->walls, &own, ret, err);
+}
+
+/* ---- tiers ---- */
+
+/* The walls that the launcher can put up. */
+static const int tier_of[SG_WALL_COUNT] = {
+    [SG_WALL_NONE] = -1,
+    [SG_WALL_WASM] = -1,
+    [SG_WALL_CELL] = SG_L_TIER_CELL,
+    [SG_WALL_DOCKER] = SG_L_TIER_DOCKER,
+    [SG_WALL_GVISOR] = SG_L_TIER_GVISOR,
+    [SG_WALL_MICROVM] = -1,
+    [SG_WALL_REMOTE] = -1,
+};
+
+void sg_rules_welcomed(struct sg_manager *m)
+{
+    for (unsigned w = 0; !m->o.walls && w < SG_WALL_COUNT; w++)
+        if (tier_of[w] >= 0)
+            m->walls.missing[w] = sg_tier_lacks(m->tier, (enum sg_l_tier)tier_of[w]);
+}
+
+int sg_rules_tier(const struct sg_manager *m, enum sg_wall wall, enum sg_l_tier *ret,
+                  struct sg_err *err)
+{
+    if (tier_of[wall] < 0)
+        return sg_fail(err, SG_UNSUPPORTED, "tier %s is not built into this service",
+                       sg_wall_names[wall]);
+    const enum sg_l_tier tier = (enum sg_l_tier)tier_of[wall];
+    const char *why = sg_tier_lacks(m->tier, tier);
+    if (why)
+        return sg_fail(err, SG_UNSUPPORTED, "tier %s is not to be had here: %s",
+                       sg_wall_names[wall], why);
+    *ret = tier;
+    return 0;
 }
 
 const char *sg_manager_rules_error(const struct sg_manager *m)

@@ -10,6 +10,7 @@
 #include "loop/loop.h"
 #include "manager/state.h"
 #include "net/policy.h"
+#include "router/router.h"
 
 struct sg_manager;
 struct sg_org;
@@ -50,7 +51,8 @@ struct sg_sandbox {
      * while its memory is not kept, which is nobody else's. */
     char *snapshot, *parent, *paused_snapshot;
     struct sg_pairs metadata, env;
-    char *decision; /* owned: why it has its tier, as JSON; NULL: of an older version */
+    enum sg_wall wall; /* its tier */
+    char *decision;    /* owned: why it has that, as JSON; NULL: of an older version */
     struct sg_mounts mounts;
     bool is_internal; /* ours: nobody sees it (volume.h) */
     char *door;       /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */

@@ -122,7 +122,7 @@ struct sg_walls { /* why a wall is not to be had here; NULL: it is. Static or ou
     const char *missing[SG_WALL_COUNT];
 };
 
-/* What this version can do by itself. */
+/* Before a launcher has said what it has. */
 extern const struct sg_walls sg_walls_today;
 
 enum sg_verdict {

@@ -17,8 +17,8 @@ const char *const sg_ability_names[SG_ABILITY_COUNT] = { "code", "terminal", "gu
 
 const struct sg_walls sg_walls_today = { {
     [SG_WALL_WASM] = "this version has no runtime for it",
-    [SG_WALL_DOCKER] = "this version drives no Docker Engine",
-    [SG_WALL_GVISOR] = "this version does not run it",
+    [SG_WALL_DOCKER] = "no Docker Engine is configured",
+    [SG_WALL_GVISOR] = "no runtime is configured",
     [SG_WALL_MICROVM] = "this version does not run it",
     [SG_WALL_REMOTE] = "no other server is configured",
 } };

@@ -23,6 +23,7 @@ struct question {
     char sandbox[SG_CTL_MAX_TAG + 1];
     char template[NAME_MAX_BYTES];
     struct sg_tier_limits limits;
+    enum sg_l_tier kind;
     uint64_t cursor;
     char snapshot[SG_CTL_MAX_TAG + 1];
     uint32_t flags;
@@ -44,6 +45,7 @@ struct sg_tier {
     struct sg_tier_ops ops;
     void *arg;
     uint32_t epoch, flags;
+    char *lacking[SG_L_TIER_COUNT]; /* owned; NULL: there is */
     struct list waiting, open, refused;
     unsigned open_count, total;
     struct sg_later refuse;
@@ -120,6 +122,7 @@ static void fill_create(const struct question *q, struct sg_msg *m)
         .cpu_milli = q->limits.cpu_milli,
         .pids = q->limits.pids,
         .disk_bytes = q->limits.disk_bytes,
+        .tier = q->kind,
     };
 }
 
@@ -253,6 +256,20 @@ static int check_answer(const struct question *q, const struct sg_packet *p, str
     return 0;
 }
 
+/* A launcher that says nothing of a tier does not know it. */
+static void take_welcome(struct sg_tier *t, const struct sg_msg_l_welcome *w)
+{
+    struct sg_texts list = w->lacking;
+    struct sg_text why;
+
+    t->flags = w->flags;
+    for (unsigned i = 0; i < SG_L_TIER_COUNT; i++) {
+        bool is_told = sg_text_next(&list, &why), is_there = is_told ? !why.n : i == SG_L_TIER_CELL;
+        free(t->lacking[i]);
+        t->lacking[i] = is_there ? NULL : sg_strdup(is_told ? why.p : "the launcher has none");
+    }
+}
+
 static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
     struct question *q = arg;
@@ -266,7 +283,7 @@ static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
         err = &wrong;
     }
     if (p && q->type == SG_MSG_L_HELLO)
-        t->flags = p->msg.l_welcome.flags;
+        take_welcome(t, &p->msg.l_welcome);
     /* Somebody else was quicker: what was wanted is so. */
     if (!p && q->type == SG_MSG_L_DESTROY && err->kind == SG_NOT_FOUND)
         err = NULL;
@@ -342,6 +359,8 @@ void sg_tier_free(struct sg_tier *t)
     end_all(&t->waiting, &err);
     end_all(&t->refused, &err);
     sg_later_cancel(t->loop, &t->refuse);
+    for (unsigned i = 0; i < SG_L_TIER_COUNT; i++)
+        free(t->lacking[i]);
     free(t);
 }
 
@@ -390,11 +409,18 @@ void sg_tier_hello(struct sg_tier *t, uint32_t epoch, sg_tier_answer *cb, void *
     send_question(question(t, SG_MSG_L_HELLO, "", cb, arg));
 }
 
-void sg_tier_create(struct sg_tier *t, const char *sandbox, const char *template,
-                    const struct sg_tier_limits *limits, sg_tier_answer *cb, void *arg)
+const char *sg_tier_lacks(const struct sg_tier *t, enum sg_l_tier tier)
+{
+    return t->lacking[tier];
+}
+
+void sg_tier_create(struct sg_tier *t, enum sg_l_tier tier, const char *sandbox,
+                    const char *template, const struct sg_tier_limits *limits, sg_tier_answer *cb,
+                    void *arg)
 {
     struct question *q = question(t, SG_MSG_L_CREATE, sandbox, cb, arg);
 
+    q->kind = tier;
     (void)snprintf(q->template, sizeof q->template, "%s", template);
     q->limits = *limits;
     send_question(q);

@@ -43,9 +43,13 @@ void sg_tier_hello(struct sg_tier *t, uint32_t epoch, sg_tier_answer *cb, void *
 uint32_t sg_tier_flags(const struct sg_tier *t);   /* SG_L_..., of the welcome */
 unsigned sg_tier_waiting(const struct sg_tier *t); /* questions not yet answered */
 
+/* Why the launcher makes no sandboxes of this tier; NULL: it does. Of the welcome. */
+const char *sg_tier_lacks(const struct sg_tier *t, enum sg_l_tier tier);
+
 /* L_CELL with the descriptor of a control connection. */
-void sg_tier_create(struct sg_tier *t, const char *sandbox, const char *template,
-                    const struct sg_tier_limits *limits, sg_tier_answer *cb, void *arg);
+void sg_tier_create(struct sg_tier *t, enum sg_l_tier tier, const char *sandbox,
+                    const char *template, const struct sg_tier_limits *limits, sg_tier_answer *cb,
+                    void *arg);
 void sg_tier_adopt(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_DONE. A sandbox that does not exist is destroyed already: no error. */
 void sg_tier_destroy(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);

@@ -114,7 +114,7 @@ def test_rules_are_read_again_and_a_mistake_changes_nothing(own):
     assert route(own, operation="bulk_scan")["tier"] == "docker"
     assert "fallback" not in route(own, operation="bulk_scan")
     reply = own.operator.post("/v1/sandboxes", {})
-    assert reply.status == 501 and "tier gvisor is not built into this service" in reply.error["message"]
+    assert reply.status == 501 and "tier gvisor is not to be had here" in reply.error["message"]
     before = route(own)["rules"]["revision"]
     write_rules(own.rules, POLICY.read_text().replace('"microvm", "gvisor", "cell"', '"cell"')
                 + '\n[operations_extra]\n')

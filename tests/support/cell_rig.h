@@ -185,7 +185,8 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q)
     switch ((unsigned)q->type) {
     case SG_MSG_L_HELLO:
         m.type = SG_MSG_L_WELCOME;
-        m.l_welcome = (struct sg_msg_l_welcome) { SG_CTL_VERSION, SG_L_FREEZER };
+        m.l_welcome =
+            (struct sg_msg_l_welcome) { .version = SG_CTL_VERSION, .flags = SG_L_FREEZER };
         break;
     case SG_MSG_L_CREATE:
         launcher_send_cell(r, q->id, rig_make_cell(r, q->l_create.sandbox.p));

@@ -294,8 +294,9 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     switch ((unsigned)q->type) {
     case SG_MSG_L_HELLO:
         m.type = SG_MSG_L_WELCOME;
-        m.l_welcome = (struct sg_msg_l_welcome) { SG_CTL_VERSION,
-                                                  SG_L_FREEZER | (r->has_pool ? SG_L_POOL : 0u) };
+        m.l_welcome =
+            (struct sg_msg_l_welcome) { .version = SG_CTL_VERSION,
+                                        .flags = SG_L_FREEZER | (r->has_pool ? SG_L_POOL : 0u) };
         break;
     case SG_MSG_L_CREATE:
         if (r->holds_creates)

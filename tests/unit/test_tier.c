@@ -114,11 +114,13 @@ static void every_question_says_what_it_was_told(void **state)
     sg_tier_hello(r->tier, 9, take, &a);
     assert_int_equal(hear(r), SG_MSG_L_HELLO);
     assert_int_equal(r->got.msg.l_hello.epoch, 9);
-    say(r, (struct sg_msg) { .type = SG_MSG_L_WELCOME, .l_welcome = { SG_CTL_VERSION, 5 } }, NULL,
-        0);
+    say(r,
+        (struct sg_msg) { .type = SG_MSG_L_WELCOME,
+                          .l_welcome = { .version = SG_CTL_VERSION, .flags = 5 } },
+        NULL, 0);
     assert_int_equal(a.calls, 1);
     assert_int_equal(sg_tier_flags(r->tier), 5);
-    sg_tier_create(r->tier, "s1", "base", &l, take, &a);
+    sg_tier_create(r->tier, SG_L_TIER_CELL, "s1", "base", &l, take, &a);
     assert_int_equal(hear(r), SG_MSG_L_CREATE);
     assert_string_equal(r->got.msg.l_create.sandbox.p, "s1");
     assert_string_equal(r->got.msg.l_create.template.p, "base");
@@ -132,6 +134,32 @@ static void every_question_says_what_it_was_told(void **state)
     assert_int_equal(sg_tier_waiting(r->tier), 3);
     sg_tier_free(sg_take_ptr(&r->tier));
     assert_int_equal(a.calls, 4);
+}
+
+static void the_welcome_says_which_tiers_are_missing_and_why(void **state)
+{
+    struct rig *r = *state;
+    struct answer a = { .rig = r };
+    struct sg_tier_limits l = { 0 };
+    struct sg_err err;
+    char empty[] = "", why[] = "no runtime is configured";
+    sg_auto_buf store;
+    struct sg_msg m = { .type = SG_MSG_L_WELCOME, .l_welcome.version = SG_CTL_VERSION };
+
+    sg_buf_init(&store, 4096);
+    assert_ok(sg_texts_pack((char *[]) { empty, why, NULL }, &store, &m.l_welcome.lacking, &err),
+              err);
+    sg_tier_hello(r->tier, 9, take, &a);
+    assert_int_equal(hear(r), SG_MSG_L_HELLO);
+    say(r, m, NULL, 0);
+    assert_null(sg_tier_lacks(r->tier, SG_L_TIER_CELL));
+    assert_string_equal(sg_tier_lacks(r->tier, SG_L_TIER_GVISOR), why);
+    assert_non_null(sg_tier_lacks(r->tier, SG_L_TIER_DOCKER)); /* not told of: not there */
+    sg_tier_create(r->tier, SG_L_TIER_GVISOR, "s1", "base", &l, take, &a);
+    assert_int_equal(hear(r), SG_MSG_L_CREATE);
+    assert_int_equal(r->got.msg.l_create.tier, SG_L_TIER_GVISOR);
+    sg_tier_free(sg_take_ptr(&r->tier));
+    assert_int_equal(a.calls, 2);
 }
 
 static void an_answer_of_another_type_is_an_error(void **state)
@@ -172,7 +200,9 @@ static void another_version_is_refused(void **state)
 
     sg_tier_hello(r->tier, 1, take, &a);
     (void)hear(r);
-    say(r, (struct sg_msg) { .type = SG_MSG_L_WELCOME, .l_welcome = { SG_CTL_VERSION + 1, 0 } },
+    say(r,
+        (struct sg_msg) { .type = SG_MSG_L_WELCOME,
+                          .l_welcome = { .version = SG_CTL_VERSION + 1 } },
         NULL, 0);
     assert_int_equal(a.err.kind, SG_UNSUPPORTED);
 }
@@ -274,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_question_says_what_it_was_told),
+        TEST(the_welcome_says_which_tiers_are_missing_and_why),
         TEST(an_answer_of_another_type_is_an_error),
         TEST(a_cell_without_its_connection_is_no_cell),
         TEST(another_version_is_refused),

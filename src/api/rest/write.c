@@ -85,7 +85,7 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     put_str(j, "template", s->template);
     put_str(j, "state", sg_state_name(s->state));
     put_str(j, "cause", s->cause);
-    put_str(j, "tier", "cell");
+    put_str(j, "tier", sg_wall_names[s->wall]);
     if (s->decision) {
         sg_json_key(j, "decision");
         sg_buf_add_str(j->out, s->decision); /* is JSON already */
