@@ -11,15 +11,19 @@
 #include "service.h"
 #include "base/banned.h"
 
-enum { SNAPSHOTS = 10, FORKS = 10, ROLLBACKS = 10, PAUSES = 100, MS = 1000000 };
+enum { SNAPSHOTS = 10, FORKS = 10, CREATES = 10, FIRSTS = 5, ROLLBACKS = 10, PAUSES = 100 };
+enum { MS = 1000000 };
 
 static const char CREATE[] = "{\"timeoutMs\":0,\"limits\":{\"diskBytes\":4294967296}}";
 static const char FILL[] = "{\"argv\":[\"sh\",\"-c\",\"for i in 0 1 2 3 4 5 6 7; do head -c 128M "
                            "/dev/urandom > f$i; done\"]}";
 
+static const char DIRTY[] = "{\"argv\":[\"sh\",\"-c\",\"head -c 256M /dev/urandom > f0\"]}";
+
 struct box {
     struct sg_http http;
     char id[SG_BENCH_ID], snapshot[SG_BENCH_ID];
+    double snapshot_ms; /* of a whole call */
 };
 
 static int post(struct box *x, const char *tail, const char *body, int want, uint64_t *ret_ns,
@@ -89,6 +93,7 @@ static int snapshots(const struct sg_bench *b, struct box *x, struct sg_err *err
     if (result == 0) {
         add(b, "snapshot of 1 GiB, time that it is frozen", &frozen, 60);
         add(b, "snapshot of 1 GiB, the whole call", &whole, 0);
+        x->snapshot_ms = (double)sg_series_median(&whole) / MS;
     }
     sg_series_done(&frozen);
     sg_series_done(&whole);
@@ -117,8 +122,53 @@ static int verbs(const struct sg_bench *b, struct box *x, const char *tail, cons
     return result;
 }
 
+static int resumes(const struct sg_bench *b, struct box *x, struct sg_err *err)
+{
+    const unsigned n = sg_bench_rounds(b, PAUSES);
+    struct sg_series t;
+    uint64_t ns;
+    int result = 0;
+    sg_series_init(&t, n);
+    for (unsigned i = 0; i < n && result == 0; i++) {
+        result = post(x, "pause", "{}", 200, &ns, err);
+        if (result == 0)
+            result = post(x, "resume", NULL, 200, &ns, err);
+        sg_series_add(&t, ns);
+    }
+    if (result == 0)
+        add(b, "resume, over HTTP", &t, 2);
+    sg_series_done(&t);
+    return result;
+}
+
+/* A pooled create, in ms. */
+static int time_create(struct box *x, double *ret_ms, struct sg_err *err)
+{
+    struct sg_series t;
+    int result = 0;
+    sg_series_init(&t, CREATES);
+    for (unsigned i = 0; i < CREATES && result == 0; i++) {
+        char id[SG_BENCH_ID];
+        result = sg_service_await_pool(&x->http, err);
+        const uint64_t start_ns = sg_now_ns();
+        if (result == 0)
+            result = sg_service_create(&x->http, id, err);
+        sg_series_add(&t, sg_now_ns() - start_ns);
+        if (result == 0)
+            result = sg_service_destroy(&x->http, id, err);
+    }
+    *ret_ms = (double)sg_series_median(&t) / MS;
+    sg_series_done(&t);
+    return result;
+}
+
+/* The bar: as many times as one snapshot and one create from the pool take. */
 static int forks(const struct sg_bench *b, struct box *x, struct sg_err *err)
 {
+    const double one_snapshot = x->snapshot_ms;
+    double one_create;
+    if (time_create(x, &one_create, err) < 0)
+        return -1;
     struct sg_series t;
     uint64_t ns;
     char body[32];
@@ -127,8 +177,29 @@ static int forks(const struct sg_bench *b, struct box *x, struct sg_err *err)
     const int result = post(x, "fork", body, 201, &ns, err);
     if (result == 0) {
         sg_series_add(&t, ns);
-        add(b, "fork of 1 GiB into 10", &t, 0);
+        add(b, "fork of 1 GiB into 10", &t, FORKS * (one_snapshot + one_create));
     }
+    sg_series_done(&t);
+    return result;
+}
+
+/* While what was overwritten since still has to go to the disk. */
+static int first_rollback(const struct sg_bench *b, struct box *x, const char *body,
+                          struct sg_err *err)
+{
+    const unsigned n = sg_bench_rounds(b, FIRSTS);
+    struct sg_series t;
+    uint64_t ns;
+    int result = 0;
+    sg_series_init(&t, n);
+    for (unsigned i = 0; i < n && result == 0; i++) {
+        result = post(x, "exec", DIRTY, 200, &ns, err);
+        if (result == 0)
+            result = post(x, "rollback", body, 200, &ns, err);
+        sg_series_add(&t, ns);
+    }
+    if (result == 0)
+        add(b, "rollback with 256 MiB just written", &t, 100);
     sg_series_done(&t);
     return result;
 }
@@ -143,8 +214,10 @@ static int measure(const struct sg_bench *b, struct box *x, struct sg_err *err)
         forks(b, x, err) < 0)
         return -1;
     (void)snprintf(body, sizeof body, "{\"snapshot\":\"%s\"}", x->snapshot);
-    if (verbs(b, x, "rollback", body, NULL, "rollback to 1 GiB", ROLLBACKS, 100, err) < 0 ||
-        verbs(b, x, "pause", "{}", "resume", "pause, over HTTP", PAUSES, 2, err) < 0)
+    if (first_rollback(b, x, body, err) < 0 ||
+        verbs(b, x, "rollback", body, NULL, "rollback to 1 GiB", ROLLBACKS, 100, err) < 0 ||
+        verbs(b, x, "pause", "{}", "resume", "pause, over HTTP", PAUSES, 2, err) < 0 ||
+        resumes(b, x, err) < 0 || sg_bench_disk(b, &x->http, err) < 0)
         return -1;
     return sg_http_ask(&x->http, "DELETE", "/v1/sandboxes", NULL, 200, err) < 0
                ? -1

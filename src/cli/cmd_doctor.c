@@ -189,10 +189,12 @@ int sg_cmd_doctor(struct sg_cli *cli)
     struct sg_host host = { .n = 0 };
     const struct sg_probe_env env = { .is_root = geteuid() == 0,
                                       .state_dir = cli->config.state_dir,
+                                      .run_dir = cli->config.serve_run_dir,
                                       .known = &host };
     if (*cli->config.config_file) /* the sandbox that is tried reads the same settings */
         (void)setenv("SANDGLASS_CONFIG", cli->config.config_file, 1);
     sg_host_probe(&host, sg_kernel_probes, sg_kernel_probe_count, &env);
+    sg_host_probe(&host, sg_storage_probes, sg_storage_probe_count, &env);
     sg_host_probe(&host, sg_cell_probes, sg_cell_probe_count, &env);
     sg_auto_buf out;
     sg_buf_init(&out, MAX_OUTPUT);

@@ -7,3 +7,7 @@
 
 extern const struct sg_probe sg_cell_probes[];
 extern const size_t sg_cell_probe_count;
+
+/* doctor_storage.c: the storage pool, and pauses. */
+extern const struct sg_probe sg_storage_probes[];
+extern const size_t sg_storage_probe_count;

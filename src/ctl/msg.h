@@ -387,6 +387,7 @@ struct sg_msg_l_snapped {
 struct sg_msg_l_stored {
     uint32_t flags;
     uint64_t total_bytes, free_bytes, errands; /* errands: not done yet */
+    uint64_t errors;                           /* that the disk has had, ever */
     struct sg_text source, why;                /* "image", "directory", "tmpfs"; why not */
 };
 struct sg_msg_l_rules { /* RULES: what the asker has; RULED: what there is, its file if other */

@@ -159,8 +159,9 @@ static const struct sg_field l_mount[] = { TEXT(l_mount, sandbox, SG_CTL_MAX_TAG
                                            U32(l_mount, flags, SG_L_READ_ONLY) };
 static const struct sg_field l_snapped[] = { U64(l_snapped, bytes), U64(l_snapped, frozen_ns) };
 static const struct sg_field l_stored[] = {
-    U32(l_stored, flags, 3), U64(l_stored, total_bytes),        U64(l_stored, free_bytes),
-    U64(l_stored, errands),  TEXT(l_stored, source, LABEL_MAX), TEXT(l_stored, why, LABEL_MAX),
+    U32(l_stored, flags, 3),        U64(l_stored, total_bytes), U64(l_stored, free_bytes),
+    U64(l_stored, errands),         U64(l_stored, errors),      TEXT(l_stored, source, LABEL_MAX),
+    TEXT(l_stored, why, LABEL_MAX),
 };
 static const struct sg_field l_rules[] = { U64(l_rules, stamp) };
 static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };

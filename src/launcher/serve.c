@@ -192,6 +192,7 @@ static int storage(struct sg_launcher *l, const struct sg_msg *m, struct sg_err 
             (v->is_full ? SG_L_FULL : 0u) | (is_open && !v->is_counting ? SG_L_NOT_COUNTING : 0u),
         .total_bytes = v->total_bytes,
         .free_bytes = v->free_bytes,
+        .errors = v->errors,
         .errands = is_open ? sg_hands_busy(v->hands) : 0,
         .source = sg_text_of(sg_vault_source_name(v)),
         .why = sg_text_of(v->why),

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,6 +29,7 @@
 /* Nothing new below these: what runs can still go on, and the filesystem has room to remove. */
 enum { LEAST_FREE_PART = 32 };
 static const uint64_t LEAST_FREE = 64 * MIB, LEAST_FREE_OF_HOST = 256 * MIB;
+enum { TIDY_LOOKS = 16 };
 static const uint64_t LOOK_NS = 1000000000, LOCK_PATIENCE_NS = 3000000000;
 
 void sg_vault_init(struct sg_vault *v)
@@ -72,6 +75,24 @@ static void measure(struct sg_vault *v)
     }
     v->is_full = is_full;
     v->is_counting = is_counting;
+    const uint64_t before = v->errors;
+    if (sg_btrfs_errors(v->root_fd, &v->errors, NULL) == 0 && v->errors > before) {
+        char text[24];
+        (void)snprintf(text, sizeof text, "%" PRIu64, v->errors);
+        sg_log(SG_LOG_ERROR, "the disk of the storage pool has had errors", SG_KV("errors", text));
+    }
+}
+
+/* A counter can go when the kernel has taken its subvolume apart: perhaps not at the next look. */
+static void tidy(struct sg_vault *v)
+{
+    if (++v->looks % TIDY_LOOKS != 0 || sg_hands_busy(v->hands))
+        return;
+    if (v->has_removed || v->had_removed)
+        (void)sg_hands_give(v->hands, &(struct sg_errand_data) { .op = SG_ERRAND_TIDY }, NULL,
+                            NULL);
+    v->had_removed = v->has_removed;
+    v->has_removed = false;
 }
 
 static void look_after(struct sg_timer *t, uint64_t now_ns)
@@ -82,6 +103,7 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
         (void)sg_btrfs_recount(v->root_fd, NULL);
     if (v->is_full && !sg_hands_busy(v->hands)) /* what was removed is free after a commit */
         (void)sg_vault_sync(v, NULL, NULL);
+    tidy(v);
     sg_timer_set(v->loop, t, now_ns + LOOK_NS);
 }
 
@@ -128,8 +150,14 @@ static int mount_directory(struct sg_vault *v, const char *path, struct sg_err *
     sg_auto_fd given = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (given < 0)
         return sg_fail_sys(err, "open %s", sg_quote(path).s);
+    struct statfs fs;
     if (!sg_btrfs_is(given))
-        return sg_fail(err, SG_UNSUPPORTED, "%s is not on btrfs", sg_quote(path).s);
+        return sg_fail(err, SG_UNSUPPORTED,
+                       fstatfs(given, &fs) == 0 && fs.f_type == XFS_SUPER_MAGIC
+                           ? "%s is on XFS, whose project quotas limit but do not copy in an "
+                             "instant: name a directory on btrfs, or 'image'"
+                           : "%s is not on btrfs: name a directory that is, or 'image'",
+                       sg_quote(path).s);
     if (mkdirat(given, "sandglass", 0700) < 0 && errno != EEXIST)
         return sg_fail_sys(err, "make %s", sg_quote(v->path).s);
     sg_auto_fd tree = sg_mnt_clone(given, "sandglass", false, err);
@@ -138,6 +166,16 @@ static int mount_directory(struct sg_vault *v, const char *path, struct sg_err *
     if (move_mount(tree, "", AT_FDCWD, v->mount_point, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return sg_fail_sys(err, "attach %s", sg_quote(v->path).s);
     return 0;
+}
+
+/* What one who was killed had begun to remove. */
+static void remove_gone(struct sg_vault *v)
+{
+    const int fd = openat(v->root_fd, sg_vault_gone, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (d->d_name[0] != '.')
+            (void)sg_btrfs_remove(fd, d->d_name, NULL);
 }
 
 /* The top: closed to everybody, a folder for each kind, and counted. */
@@ -152,6 +190,9 @@ static int enter(struct sg_vault *v, struct sg_err *err)
     for (unsigned i = 0; i < SG_VAULT_KIND_COUNT; i++)
         if (mkdirat(v->root_fd, sg_vault_folders[i], 0700) < 0 && errno != EEXIST)
             return sg_fail_sys(err, "prepare the storage pool");
+    if (mkdirat(v->root_fd, sg_vault_gone, 0700) < 0 && errno != EEXIST)
+        return sg_fail_sys(err, "prepare the storage pool");
+    remove_gone(v);
     const uint64_t until = sg_now_ns() + LOCK_PATIENCE_NS; /* of a new one there is little to do */
     while (!sg_btrfs_is_counting(v->fsid) && sg_now_ns() < until)
         rest();
@@ -245,6 +286,7 @@ static struct sg_errand *give(struct sg_vault *v, enum sg_errand_op op, const ch
     put(d.name, name);
     put(d.from, from);
     put(d.text, text);
+    v->has_removed |= op == SG_ERRAND_REMOVE;
     return sg_hands_give(v->hands, &d, done, arg);
 }
 
@@ -277,6 +319,7 @@ void sg_vault_remove_made(struct sg_vault *v, enum sg_vault_kind kind, const cha
 {
     struct sg_errand_data d = { .op = SG_ERRAND_REMOVE, .kind = kind, .is_ordered = true };
     put(d.name, name);
+    v->has_removed = true;
     (void)sg_hands_give(v->hands, &d, NULL, NULL);
 }
 

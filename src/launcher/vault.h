@@ -6,6 +6,7 @@
  *                       the template that is below it)
  *     snaps/<id>        what a layer was at one moment, read-only
  *     volumes/<id>      a volume
+ *     gone/<name>       what is being removed
  *
  * S1. The pool is a directory on btrfs that the settings name, or an image that we make and mount,
  *     or absent: then layers are in memory (tmpfs), and there are no snapshots and no volumes.
@@ -56,8 +57,10 @@ struct sg_vault {
     struct sg_hands *hands;
     struct sg_loop *loop;
     struct sg_timer timer; /* looks after room and counting */
-    uint64_t total_bytes, free_bytes;
+    uint64_t total_bytes, free_bytes, errors;
     bool is_full, is_counting;
+    bool has_removed, had_removed; /* since the last tidying, before it */
+    unsigned looks;
 };
 
 typedef void sg_vault_done(void *arg, uint64_t value, const struct sg_err *err);
@@ -110,6 +113,7 @@ void sg_vault_list(const struct sg_vault *v, enum sg_vault_kind kind,
 /* ---- vault_work.c, vault_image.c: between the parts of this one ---- */
 
 extern const char *const sg_vault_folders[SG_VAULT_KIND_COUNT];
+extern const char sg_vault_gone[]; /* the folder of what is on its way out */
 sg_errand_fn sg_vault_work;
 /* Opens (and makes, and grows) the image, and mounts it at v->mount_point. */
 int sg_vault_mount_image(struct sg_vault *v, const char *state_dir, uint64_t bytes,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pause, resume, stop, start; and what can be changed while a sandbox lives.
  *
- * F1. The store says "pausing" before the cgroup is frozen, so that a restart knows what to finish;
- *     "paused" is on the disk before anybody is told.
+ * F1. The store says "pausing" before the cgroup is frozen, so that a restart knows what to finish,
+ *     and "paused" before anybody is told. Neither waits for the disk: what is frozen ends with the
+ *     machine, and its row then says so (a pause that outlives it is pause_disk.c's).
  * F2. Every failure after a freeze thaws; no failure leaves a sandbox stuck.
  * F3. Asking for what is so already, or is under way, is no error. */
 #include <inttypes.h>
@@ -63,7 +64,7 @@ static void frozen(struct sg_sandbox *s)
         return;
     }
     sg_life_expect(s, 1, paused_written);
-    sg_life_put_row(s, SBX_PAUSED, SG_STORE_FULL);
+    sg_life_put_row(s, SBX_PAUSED, SG_STORE_NORMAL);
 }
 
 static void pausing_written(struct sg_sandbox *s)

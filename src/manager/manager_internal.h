@@ -128,8 +128,8 @@ struct sg_manager {
     size_t pool_n;
     uint64_t pool_at_ns;
     struct {
-        uint64_t total_bytes, free_bytes;
-        bool is_known, is_full;
+        uint64_t total_bytes, free_bytes, errors, errands;
+        bool is_known, is_full, is_counting;
     } storage; /* the same of the storage pool */
     void (*ready)(void *arg, const struct sg_err *err);
     void *ready_arg;

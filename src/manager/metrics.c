@@ -100,6 +100,13 @@ static void storage(struct sg_manager *m, struct sg_buf *out)
     sg_buf_addf(out, "sandglass_storage_bytes{what=\"free\"} %" PRIu64 "\n", m->storage.free_bytes);
     head(out, "sandglass_storage_full", "gauge", "1: nothing new is made in it.");
     sg_buf_addf(out, "sandglass_storage_full %d\n", m->storage.is_full);
+    head(out, "sandglass_storage_limits_hold", "gauge",
+         "0: the storage pool is counted anew, and nothing new is made.");
+    sg_buf_addf(out, "sandglass_storage_limits_hold %d\n", m->storage.is_counting);
+    one(out, "sandglass_storage_errors_total", "counter",
+        "Errors that the disk of the storage pool has had.", m->storage.errors);
+    one(out, "sandglass_storage_errands", "gauge", "What the storage pool has still to do.",
+        m->storage.errands);
     head(out, "sandglass_snapshots", "gauge", "Snapshots of all organisations.");
     sg_buf_addf(out, "sandglass_snapshots %zu\n", m->snapshots.n);
 }

@@ -492,6 +492,7 @@ static void stored(void *arg, struct sg_packet *p, const struct sg_err *err)
         .why = l->why.p,
         .total_bytes = l->total_bytes,
         .free_bytes = l->free_bytes,
+        .errors = l->errors,
         .is_full = (l->flags & SG_L_FULL) != 0,
         .is_counting = !(l->flags & SG_L_NOT_COUNTING),
         .snapshots = (unsigned)q->m->snapshots.n,

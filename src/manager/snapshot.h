@@ -69,8 +69,8 @@ int sg_manager_fork(struct sg_sandbox *s, const struct sg_who *who, const struct
 /* ---- the storage pool ---- */
 
 struct sg_storage {
-    const char *source, *why; /* "image", "directory", "tmpfs"; why there is none */
-    uint64_t total_bytes, free_bytes;
+    const char *source, *why;                 /* "image", "directory", "tmpfs"; why there is none */
+    uint64_t total_bytes, free_bytes, errors; /* errors: of its disk, ever */
     bool is_full, is_counting;
     unsigned snapshots;
 };

@@ -116,6 +116,9 @@ static void storage_answered(void *arg, struct sg_packet *p, const struct sg_err
     m->storage.total_bytes = p->msg.l_stored.total_bytes;
     m->storage.free_bytes = p->msg.l_stored.free_bytes;
     m->storage.is_full = (p->msg.l_stored.flags & SG_L_FULL) != 0;
+    m->storage.is_counting = !(p->msg.l_stored.flags & SG_L_NOT_COUNTING);
+    m->storage.errors = p->msg.l_stored.errors;
+    m->storage.errands = p->msg.l_stored.errands;
     m->storage.is_known = true;
 }
 

@@ -20,6 +20,7 @@
 
 /* Subtrees of any height are walked when a subvolume goes: else the kernel gives up counting. */
 #define TALLEST_TREE "8"
+enum { DEVICES_MAX = 64 };
 
 bool sg_btrfs_is(int fd)
 {
@@ -192,6 +193,24 @@ unsigned sg_btrfs_forget_gone(int fd, const char *fsid)
         count += ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args) == 0;
     }
     return count;
+}
+
+int sg_btrfs_errors(int fd, uint64_t *ret, struct sg_err *err)
+{
+    struct btrfs_ioctl_fs_info_args info = { 0 };
+    uint64_t sum = 0;
+    if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
+        return sg_fail_sys(err, "ask for the devices of a filesystem");
+    for (uint64_t id = 1; id <= info.max_id && id <= DEVICES_MAX; id++) {
+        struct btrfs_ioctl_get_dev_stats args = { .devid = id,
+                                                  .nr_items = BTRFS_DEV_STAT_VALUES_MAX };
+        if (ioctl(fd, BTRFS_IOC_GET_DEV_STATS, &args) < 0)
+            continue; /* a number that no device has any more */
+        for (uint64_t i = 0; i < args.nr_items && i < BTRFS_DEV_STAT_VALUES_MAX; i++)
+            sum += args.values[i];
+    }
+    *ret = sum;
+    return 0;
 }
 
 int sg_btrfs_grow(int fd, struct sg_err *err)

@@ -39,5 +39,7 @@ int sg_btrfs_recount(int fd, struct sg_err *err);
 /* Forgets the counters of subvolumes that are gone (kernels before 6.11 keep them). How many. */
 unsigned sg_btrfs_forget_gone(int fd, const char *fsid);
 
+/* Errors of reading, writing and checksums that its devices have had, ever. */
+int sg_btrfs_errors(int fd, uint64_t *ret, struct sg_err *err);
 /* As large as its device is. */
 int sg_btrfs_grow(int fd, struct sg_err *err);

@@ -26,7 +26,7 @@ enum sg_verdict { SG_HAVE_IT, SG_HAVE_LESS, SG_HAVE_NOT, SG_HAVE_NEWS, SG_VERDIC
 
 struct sg_probe_env {
     bool is_root;
-    const char *state_dir;
+    const char *state_dir, *run_dir;
     const struct sg_host *known; /* what was found so far; may be NULL */
 };
 

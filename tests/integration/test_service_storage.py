@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The storage pool: limits, snapshots, forks, rollback, pauses that keep the files, and who may."""
+import json
 import os
 import pathlib
 import subprocess
@@ -54,7 +55,24 @@ def test_files_are_in_the_pool_and_the_api_says_so(service, tenant):
     assert out(box, "head -c 150M /dev/zero > big; wc -c < big").strip() == str(150 * MIB)
     pool = service.operator.get("/v1/storage", expect=200)
     assert pool["source"] == "image" and pool["limitsHold"] and not pool["full"]
-    assert 0 < pool["freeBytes"] <= pool["totalBytes"]
+    assert 0 < pool["freeBytes"] <= pool["totalBytes"] and pool["errors"] == 0
+
+    def metrics():
+        return dict(line.rsplit(" ", 1) for line in service.operator.get("/metrics", expect=200).decode().splitlines()
+                    if line.startswith("sandglass_storage"))
+    wait_for(lambda: metrics().get("sandglass_storage_limits_hold") == "1", 30, "metrics of the pool")
+    told = metrics()
+    assert told["sandglass_storage_full"] == "0" and told["sandglass_storage_errors_total"] == "0"
+    assert 0 < int(told['sandglass_storage_bytes{what="free"}']) <= int(told['sandglass_storage_bytes{what="total"}'])
+    assert int(told["sandglass_storage_errands"]) >= 0
+
+
+def test_doctor_tells_how_the_pool_is_and_what_a_pause_keeps(service):
+    done = service.runner.sandglass("doctor", "--json", env={"SANDGLASS_CONFIG": str(service.config)})
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["storage pool"]["status"] == "ok"
+    assert checks["pool in use"]["status"] == "ok" and "MiB are free" in checks["pool in use"]["detail"]
+    assert "freezer" in checks["pause to disk"]["detail"] and "--drop-memory" in checks["pause to disk"]["fix"]
 
 
 @pytest.mark.parametrize("where", ["/workspace", "/tmp", "/var/tmp", "/home/user"])
@@ -307,11 +325,28 @@ def test_a_directory_on_btrfs_is_used_as_it_is_and_another_is_refused(root, tmp_
             assert os.listdir(place) == ["sandglass"] and (place / "sandglass").stat().st_mode & 0o77 == 0
     finally:
         subprocess.run(["umount", str(place)], check=True)
-    service = Service(settings={"storage": str(tmp_path)})
+    refused(tmp_path, "btrfs")
+
+
+def refused(place, word):
+    service = Service(settings={"storage": str(place)})
     service.start(wait=False)
-    assert service.process.wait(20) != 0 and "btrfs" in service.log()
+    assert service.process.wait(20) != 0 and word in service.log()
     service.discard()
     service.remove()
+
+
+def test_a_directory_on_xfs_is_refused_by_name(root, tmp_path):
+    image, place = tmp_path / "image", tmp_path / "place"
+    place.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(512 * MIB)
+    subprocess.run(["mkfs.xfs", "-q", str(image)], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    try:
+        refused(place, "XFS")
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 def test_a_pool_grows_when_the_settings_say_so(root):

@@ -287,6 +287,7 @@ static void storage_known(void *arg, const struct sg_storage *st, const struct s
     sg_json_bool(&j, st->is_full);
     sg_json_key(&j, "limitsHold");
     sg_json_bool(&j, st->is_counting);
+    put_u64(&j, "errors", st->errors);
     put_u64(&j, "snapshots", st->snapshots);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Probes of the storage pool and of pauses: what the service could have on this host, what the one
+ * that runs here has, and what becomes of a paused sandbox's memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/api.h"
+#include "cli/doctor.h"
+#include "base/banned.h"
+
+enum { MAX_TEXT = 1 << 20 };
+
+/* Where root's programs are, whatever PATH says: the launcher looks there, too. Returns owned, or
+ * NULL. */
+static char *find_program(const char *name)
+{
+    static const char *const places[] = { "/usr/local/sbin", "/usr/sbin", "/sbin",
+                                          "/usr/local/bin",  "/usr/bin",  "/bin" };
+    for (size_t i = 0; i < SG_COUNT(places); i++) {
+        char *path = sg_printf("%s/%s", places[i], name);
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+/* A line of the file that ends with the word. */
+static bool has_word(const char *file, const char *word)
+{
+    sg_auto_buf text;
+    sg_buf_init(&text, MAX_TEXT);
+    sg_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || sg_buf_read_fd(&text, fd, file, NULL) < 0)
+        return false;
+    sg_auto_free char *line = sg_printf("\t%s\n", word);
+    return strstr(sg_buf_cstr(&text), line) != NULL;
+}
+
+static void probe_pool(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    sg_auto_free char *mkfs = find_program("mkfs.btrfs");
+    if (!env->is_root) {
+        sg_found(ret, SG_HAVE_NOT, "without root the service keeps sandboxes in memory");
+        sg_found_fix(ret, "run the service as root");
+    } else if (!has_word("/proc/filesystems", "btrfs")) {
+        sg_found(ret, SG_HAVE_NOT, "this kernel has no btrfs (a module may not be loaded yet)");
+        sg_found_fix(ret, "modprobe btrfs, or a kernel that has it; XFS does not replace it");
+    } else if (access("/dev/loop-control", R_OK | W_OK) < 0) {
+        sg_found(ret, SG_HAVE_LESS, "no loop devices: only a directory on btrfs would do");
+        sg_found_fix(ret, "modprobe loop, or set serve.storage to a directory on btrfs");
+    } else if (!mkfs) {
+        sg_found(ret, SG_HAVE_LESS, "no mkfs.btrfs: only a directory on btrfs would do");
+        sg_found_fix(ret, "apt-get install btrfs-progs");
+    } else {
+        sg_found_it(ret);
+    }
+}
+
+/* ---- the one that runs ---- */
+
+static void tell_pool(const struct sg_jval *v, struct sg_finding *ret)
+{
+    static const uint64_t mib = 1 << 20;
+    const uint64_t total = sg_api_u64(v, "totalBytes"), left = sg_api_u64(v, "freeBytes"),
+                   errors = sg_api_u64(v, "errors");
+    const struct sg_jval *full = sg_json_get(v, "full"), *holds = sg_json_get(v, "limitsHold");
+    const char *source = sg_api_text(v, "source");
+    if (strcmp(source, "tmpfs") == 0) {
+        sg_found(ret, SG_HAVE_NEWS, "sandboxes are in memory: %.100s", sg_api_text(v, "why"));
+    } else if (errors) {
+        sg_found(ret, SG_HAVE_LESS, "its disk has had %llu errors", (unsigned long long)errors);
+        sg_found_fix(ret, "look at the kernel's log; btrfs scrub reads and checks everything");
+    } else if (full && full->b) {
+        sg_found(ret, SG_HAVE_LESS, "nearly full (%llu of %llu MiB are free): nothing new is made",
+                 (unsigned long long)(left / mib), (unsigned long long)(total / mib));
+        sg_found_fix(ret, "sandglass gc; remove sandboxes, or let serve.storage_size grow");
+    } else if (holds && !holds->b) {
+        sg_found(ret, SG_HAVE_LESS, "it is being counted anew: nothing new is made meanwhile");
+        sg_found_fix(ret, "wait");
+    } else {
+        sg_found(ret, SG_HAVE_IT, "%s, %llu of %llu MiB are free", source,
+                 (unsigned long long)(left / mib), (unsigned long long)(total / mib));
+    }
+}
+
+static void probe_service_pool(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    sg_auto_api api;
+    struct sg_err err = { 0 };
+    const struct sg_jval *v;
+    sg_auto_free char *url = sg_printf("unix:%s/api.sock", env->run_dir);
+    sg_api_open_at(&api, url, "");
+    if (access(url + strlen("unix:"), W_OK) < 0)
+        sg_found(ret, SG_HAVE_NEWS, "no service of yours runs here");
+    else if (sg_api_call(&api, "GET", "/v1/storage", NULL, &v, &err) < 0)
+        sg_found(ret, SG_HAVE_NEWS, "the service does not tell: %.120s", err.msg);
+    else
+        tell_pool(v, ret);
+}
+
+/* ---- pauses ---- */
+
+/* Its status and the last line that it said. */
+static int run_criu(const char *path, char *ret_line, size_t cap)
+{
+    int ends[2], status = -1;
+    sg_auto_buf talk;
+    sg_buf_init(&talk, MAX_TEXT);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    sg_auto_fd near = ends[0], far = ends[1];
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(far, STDOUT_FILENO);
+        (void)dup2(far, STDERR_FILENO);
+        (void)execl(path, "criu", "check", (char *)NULL);
+        _exit(127);
+    }
+    sg_drop_fd(&far);
+    (void)sg_buf_read_fd(&talk, near, "its messages", NULL);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    const char *text = sg_buf_cstr(&talk);
+    const size_t n = strcspn(text, "\n"); /* the first is the cause, the rest follow from it */
+    (void)snprintf(ret_line, cap, "%.*s", (int)n, text);
+    return status;
+}
+
+/* A pause is by the freezer. With a criu that works its memory could go to the disk; this version
+ * does not ask it to, and says so rather than let anybody believe it. */
+static void probe_memory_pause(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    char line[100] = "";
+    sg_auto_free char *criu = find_program("criu");
+    sg_found_fix(ret, "pause with memory dropped (--drop-memory) for one that survives a restart");
+    if (!env->is_root)
+        sg_found(ret, SG_HAVE_NOT, "pauses are by the freezer; criu needs root");
+    else if (!criu)
+        sg_found(ret, SG_HAVE_NOT, "pauses are by the freezer; there is no criu");
+    else if (run_criu(criu, line, sizeof line) != 0)
+        sg_found(ret, SG_HAVE_NOT, "pauses are by the freezer; 'criu check' fails: %s", line);
+    else
+        sg_found(ret, SG_HAVE_NOT, "pauses are by the freezer; criu works, and is not used yet");
+}
+
+static void probe_reclaim(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    (void)env;
+    sg_auto_buf swaps;
+    sg_buf_init(&swaps, MAX_TEXT);
+    sg_auto_fd fd = open("/proc/swaps", O_RDONLY | O_CLOEXEC);
+    const bool has_list = fd >= 0 && sg_buf_read_fd(&swaps, fd, "swaps", NULL) == 0;
+    const char *second = has_list ? strchr(sg_buf_cstr(&swaps), '\n') : NULL;
+    if (second && second[1])
+        sg_found(ret, SG_HAVE_IT, "to swap");
+    else
+        sg_found(ret, SG_HAVE_NEWS, "caches alone: there is no swap");
+}
+
+#define USEFUL SG_NEED_USEFUL
+#define KNOW   SG_NEED_KNOW
+
+/* clang-format off */
+const struct sg_probe sg_storage_probes[] = {
+    /* group, name, purpose, for root, for a user, as an ordinary user, value, probe, fix */
+    { "Storage", "storage pool", "snapshots, forks, volumes, limits on disks", USEFUL, KNOW, false,
+      0, probe_pool, NULL },
+    { "Storage", "pool in use", "that of this machine's service", KNOW, KNOW, false, 0,
+      probe_service_pool, NULL },
+    { "Storage", "pause to disk", "memory of a paused sandbox on the disk", KNOW, KNOW, false, 0,
+      probe_memory_pause, NULL },
+    { "Storage", "pause reclaim", "a paused sandbox gives memory back", KNOW, KNOW, false, 0,
+      probe_reclaim, NULL },
+};
+/* clang-format on */
+
+const size_t sg_storage_probe_count = SG_COUNT(sg_storage_probes);
