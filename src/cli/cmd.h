@@ -79,6 +79,8 @@ int sg_cmd_task_run(struct sg_cli *cli);
 int sg_cmd_approve(struct sg_cli *cli);
 int sg_cmd_swarm(struct sg_cli *cli);
 int sg_cmd_usage(struct sg_cli *cli);
+int sg_cmd_orgs_budget(struct sg_cli *cli);
+int sg_cmd_orgs_budgets(struct sg_cli *cli);
 int sg_cmd_keys_list(struct sg_cli *cli);
 int sg_cmd_keys_create(struct sg_cli *cli);
 int sg_cmd_keys_revoke(struct sg_cli *cli);

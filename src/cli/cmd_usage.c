@@ -13,9 +13,24 @@
 #define HOUR_MS     3600000u
 #define MIB_MS_GIBH (1024.0 * HOUR_MS)
 
+/* The service's own cost, and the dearest of the others: what the same would have been there. */
+static double dearest(const struct sg_jval *v)
+{
+    const struct sg_jval *all = sg_json_get(v, "elsewhere");
+    double most = 0;
+    for (const struct sg_jval *one = all && all->kind == SG_J_OBJECT ? all->list.first : NULL; one;
+         one = one->next) {
+        const double d = one->kind == SG_J_DOUBLE ? one->d
+                         : one->kind == SG_J_UINT ? (double)one->u
+                                                  : 0;
+        most = d > most ? d : most;
+    }
+    return most;
+}
+
 static void add_row(struct sg_table *t, const struct sg_jval *v)
 {
-    static const char *const keys[] = { "org", "sandbox", "tier", "day" };
+    static const char *const keys[] = { "org", "sandbox", "tier", "operation", "day" };
     char name[128] = "";
     for (size_t i = 0; i < SG_COUNT(keys); i++) {
         const char *text = sg_api_text(v, keys[i]);
@@ -30,6 +45,9 @@ static void add_row(struct sg_table *t, const struct sg_jval *v)
     sg_table_addf(t, "%.1f", (double)sg_api_u64(v, "wallMs") / 1e3);
     sg_table_addf(t, "%.3f", (double)sg_api_u64(v, "cpuMs") / 1e3);
     sg_table_addf(t, "%.4f", (double)sg_api_u64(v, "memoryMibMs") / MIB_MS_GIBH);
+    const struct sg_jval *cost = sg_json_get(v, "cost");
+    sg_table_addf(t, "%.6f", cost && cost->kind == SG_J_DOUBLE ? cost->d : 0.0);
+    sg_table_addf(t, "%.6f", dearest(v));
 }
 
 int sg_cmd_usage(struct sg_cli *cli)
@@ -42,7 +60,8 @@ int sg_cmd_usage(struct sg_cli *cli)
     char hours[24];
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_table_init(&t, "OF", "CREATES", "EXECS", "SECONDS", "CPU SECONDS", "GIB HOURS");
+    sg_table_init(&t, "OF", "CREATES", "EXECS", "SECONDS", "CPU SECONDS", "GIB HOURS", "COST",
+                  "ELSEWHERE");
     (void)snprintf(hours, sizeof hours, "%" PRIu64, (cli->config.since_ms + HOUR_MS - 1) / HOUR_MS);
     sg_api_path(&target, "usage");
     sg_api_query(&target, "by", cli->config.by);

@@ -53,7 +53,7 @@ static const struct {
 } groups[] = {
     { "template", "Templates that sandboxes start from" },
     { "keys", "Keys that speak for an organisation" },
-    { "orgs", "Organisations and their quotas" },
+    { "orgs", "Organisations, their quotas and budgets" },
     { "volume", "Directories that outlive sandboxes" },
     { "secrets", "Secrets of an organisation, write-only" },
     { "net", "What sandboxes may reach, and what they did" },

@@ -56,6 +56,7 @@ struct sg_config {
     char *docker_socket, *docker_image; /* "": no Engine; the template's own */
     struct sg_strlist docker_images;    /* patterns of others that may be asked for */
     bool docker_pull;
+    char *usage_prices;             /* as router_rules */
     struct sg_strlist router_tiers; /* the tiers that count as there; none: what is there */
     char *url;                      /* "": by serve_run_dir */
     char *tls_ca; /* who signs the service's certificate; "": what `tls init` made, or anybody */
@@ -76,7 +77,9 @@ struct sg_config {
     struct sg_strlist wants;
     uint64_t parallel, seconds_ms;
     bool explain, deny;
-    char *by; /* usage */
+    char *by;              /* usage */
+    char *period, *action; /* budget set */
+    uint64_t warn_percent;
     uint64_t since_ms;
     char *images;                          /* parse; "": none */
     char *code, *language, *into, *reason; /* task run, approve */

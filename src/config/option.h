@@ -81,6 +81,8 @@ enum sg_command_place {
     SG_COMMAND_VOLUME_CREATE,
     SG_COMMAND_VOLUME_LS,
     SG_COMMAND_VOLUME_RM,
+    SG_COMMAND_ORGS_BUDGET,
+    SG_COMMAND_ORGS_BUDGETS,
 };
 __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR(command)        ((sg_command_set)1 << SG_COMMAND_##command)
@@ -124,16 +126,18 @@ __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR_SECRETS_SET     SG_FOR(SECRETS_SET)
 #define SG_FOR_SECRETS_RM      SG_FOR(SECRETS_RM)
 /* The router's and what hangs on it. */
-#define SG_FOR_CODE     SG_FOR(CODE)
-#define SG_FOR_REPL     SG_FOR(REPL)
-#define SG_FOR_CELLS    (SG_FOR_CODE | SG_FOR_REPL)
-#define SG_FOR_ROUTE    SG_FOR(ROUTE)
-#define SG_FOR_TASK_RUN SG_FOR(TASK_RUN)
-#define SG_FOR_APPROVE  SG_FOR(APPROVE)
-#define SG_FOR_HOOK     SG_FOR(HOOK)
-#define SG_FOR_SWARM    SG_FOR(SWARM)
-#define SG_FOR_USAGE    SG_FOR(USAGE)
-#define SG_FOR_PARSE    SG_FOR(PARSE)
+#define SG_FOR_CODE         SG_FOR(CODE)
+#define SG_FOR_REPL         SG_FOR(REPL)
+#define SG_FOR_CELLS        (SG_FOR_CODE | SG_FOR_REPL)
+#define SG_FOR_ROUTE        SG_FOR(ROUTE)
+#define SG_FOR_TASK_RUN     SG_FOR(TASK_RUN)
+#define SG_FOR_APPROVE      SG_FOR(APPROVE)
+#define SG_FOR_HOOK         SG_FOR(HOOK)
+#define SG_FOR_SWARM        SG_FOR(SWARM)
+#define SG_FOR_USAGE        SG_FOR(USAGE)
+#define SG_FOR_ORGS_BUDGET  SG_FOR(ORGS_BUDGET)
+#define SG_FOR_ORGS_BUDGETS SG_FOR(ORGS_BUDGETS)
+#define SG_FOR_PARSE        SG_FOR(PARSE)
 /* Of the gate. */
 #define SG_FOR_NET_LOG     SG_FOR(NET_LOG)
 #define SG_FOR_NET_EXPLAIN SG_FOR(NET_EXPLAIN)
@@ -155,8 +159,10 @@ __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR_CELL   (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
 #define SG_FOR_TEMPLATE                                                                            \
     (SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT | SG_FOR_TEMPLATE_RM)
-#define SG_FOR_KEYS          (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
-#define SG_FOR_ORGS          (SG_FOR_ORGS_LIST | SG_FOR_ORGS_CREATE | SG_FOR_ORGS_RM)
+#define SG_FOR_KEYS (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
+#define SG_FOR_ORGS                                                                                \
+    (SG_FOR_ORGS_LIST | SG_FOR_ORGS_CREATE | SG_FOR_ORGS_RM | SG_FOR_ORGS_BUDGET |                 \
+     SG_FOR_ORGS_BUDGETS)
 #define SG_FOR_VOLUME_CREATE SG_FOR(VOLUME_CREATE)
 #define SG_FOR_VOLUME_LS     SG_FOR(VOLUME_LS)
 #define SG_FOR_VOLUME_RM     SG_FOR(VOLUME_RM)

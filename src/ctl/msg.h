@@ -396,7 +396,7 @@ struct sg_msg_l_rules { /* RULES: what the asker has; RULED: what there is, its 
 struct sg_msg_l_ended {
     struct sg_text sandbox;
     uint32_t cause;
-    uint64_t oom_kills;
+    uint64_t oom_kills, cpu_ns; /* cpu: of all its life; UINT64_MAX: not known */
 };
 
 /* ---- the gate ---- */

@@ -167,7 +167,7 @@ static const struct sg_field l_rules[] = { U64(l_rules, stamp) };
 static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
-                                           U64(l_ended, oom_kills) };
+                                           U64(l_ended, oom_kills), U64(l_ended, cpu_ns) };
 
 enum { NET_NAME_MAX = 253, NET_ADDR_MAX = 45, NET_RULE_MAX = 336, NET_MODE_MAX = 2 };
 static const struct sg_field g_policy[] = {

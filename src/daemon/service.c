@@ -107,6 +107,7 @@ static void set_manager_options(struct service *s)
         .walls = set->has_walls ? &set->walls : NULL,
         .watches_rules = true,
         .permitted = &set->permitted,
+        .prices = &set->prices,
     };
 }
 

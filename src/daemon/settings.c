@@ -65,6 +65,23 @@ static int read_rules(const char *named, struct sg_rules **ret, struct sg_err *e
     return *ret ? 0 : -1;
 }
 
+static int read_prices(const char *named, struct sg_prices *ret, struct sg_err *err)
+{
+    const char *path = *named ? named : SG_PRICES_DEFAULT_PATH;
+    sg_auto_buf text;
+    sg_buf_init(&text, SG_PRICES_MAX_BYTES);
+    sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT && !*named) {
+        sg_prices_builtin(ret);
+        return 0;
+    }
+    if (fd < 0)
+        return sg_fail(err, SG_INVALID, "open %s: %s", sg_quote(path).s, strerror(errno));
+    if (sg_buf_read_fd(&text, fd, path, err) < 0)
+        return -1;
+    return sg_prices_parse((struct sg_str) { (const char *)text.p, text.n }, path, ret, err);
+}
+
 /* router.tiers: a host with more or less than this one, to try rules. */
 static int take_tiers(const struct sg_strlist *tiers, struct sg_walls *ret, struct sg_err *err)
 {
@@ -88,6 +105,8 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
         take_tiers(&c->router_tiers, &s->walls, err) < 0)
         return sg_wrap(err, "read the router's rules");
     s->has_walls = c->router_tiers.n > 0;
+    if (read_prices(c->usage_prices, &s->prices, err) < 0)
+        return sg_wrap(err, "read the prices");
     s->state_dir = sg_printf("%s/daemon", c->state_dir);
     s->seal_dir = sg_printf("%s/seal", c->state_dir);
     s->template = sg_strdup(c->serve_template);

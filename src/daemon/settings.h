@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "meter/price.h"
 #include "net/policy.h"
 #include "router/router.h"
 
@@ -21,6 +22,7 @@ struct sg_settings { /* all texts owned */
     struct sg_walls walls;  /* with has_walls: what the router takes for available */
     bool has_walls;
     struct sg_nets permitted; /* owned: of the gate */
+    struct sg_prices prices;
 };
 
 int sg_settings_load(struct sg_settings *ret, struct sg_err *err);

@@ -226,6 +226,13 @@ uint64_t sg_kept_oom_kills(const struct sg_kept *k)
     return sg_cgroup_use(&k->cgroup, &usage, &now, NULL) < 0 ? 0 : usage.oom_kills;
 }
 
+uint64_t sg_kept_cpu_ns(const struct sg_kept *k)
+{
+    struct sg_usage usage = { 0 };
+    struct sg_use_now now;
+    return sg_cgroup_use(&k->cgroup, &usage, &now, NULL) < 0 ? SG_UNKNOWN : now.cpu_ns;
+}
+
 bool sg_kept_may_be_killed(const struct sg_kept *k)
 {
     siginfo_t info = { 0 };

@@ -76,6 +76,7 @@ struct sg_kept_report {
 };
 int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err);
 uint64_t sg_kept_oom_kills(const struct sg_kept *k);
+uint64_t sg_kept_cpu_ns(const struct sg_kept *k); /* of all its life; SG_UNKNOWN */
 
 /* The pidfd is readable, sg_kept_finish() was not called yet: was pid 1 killed? Of one that is not
  * our child nobody can tell, so it may have been. */

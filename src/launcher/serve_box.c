@@ -213,6 +213,7 @@ void sg_serve_ended(struct sg_launcher *l, const struct sg_box *b)
     struct sg_msg m = { .type = SG_MSG_L_ENDED };
     m.l_ended.sandbox = sg_text_of(b->record.sandbox);
     m.l_ended.oom_kills = sg_kept_oom_kills(&b->kept);
+    m.l_ended.cpu_ns = sg_kept_cpu_ns(&b->kept);
     m.l_ended.cause = !sg_kept_may_be_killed(&b->kept) ? SG_L_END_EXIT
                       : m.l_ended.oom_kills            ? SG_L_END_MEMORY
                                                        : SG_L_END_KILLED;

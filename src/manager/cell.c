@@ -190,7 +190,7 @@ void sg_cell_end(struct sg_sandbox *s, void (*next)(struct sg_sandbox *s))
 
     life->is_cell_ending = true;
     life->after_cell = next;
-    sg_usage_last(s);
+    sg_usage_look(s);
     sg_life_expect(s, 1, launcher_done);
     sg_tier_destroy(s->manager->tier, s->id.s, sg_life_tier_answer, s);
 }

@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/json.h"
+#include "manager/budget.h"
 #include "manager/code_internal.h"
 #include "manager/life.h"
 #include "tier/peer.h"
@@ -384,6 +385,8 @@ int sg_code_run(struct sg_code_context *c, const struct sg_who *who,
     struct sg_sandbox *s = c->sandbox;
     struct sg_code_kernel *k = c->impl;
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0)
+        return sg_manager_denied(s->manager, who, "code.run", s, err);
+    if (sg_budget_admit(s->manager, s->org, err) < 0)
         return sg_manager_denied(s->manager, who, "code.run", s, err);
     if (sg_sandbox_demand_running(s, err) < 0 ||
         sg_pairs_check("env", spec->env, spec->env_n, true, err) < 0)

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "manager/budget.h"
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
@@ -186,7 +187,8 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         return sg_fail(err, SG_INVALID, "retries must be 0 to %d", RETRIES_MAX);
     if (c->network && sg_policy_check(c->network, err) < 0)
         return -1;
-    if (choose_wall(m, who, c, &p, err) < 0 || sg_quota_admit(m, who->org, &p.limits, err) < 0)
+    if (choose_wall(m, who, c, &p, err) < 0 || sg_budget_admit(m, who->org, err) < 0 ||
+        sg_quota_admit(m, who->org, &p.limits, err) < 0)
         return -1;
     *ret = p;
     return 0;

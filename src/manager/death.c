@@ -29,6 +29,8 @@ void sg_death_launcher(void *arg, const struct sg_msg_l_ended *e)
     struct sg_manager *m = arg;
     struct sg_sandbox *s = sg_map_find(&m->sandboxes, e->sandbox.p);
 
+    if (s && !s->life->has_died && !s->life->is_cell_ending)
+        sg_usage_died(s, e->cpu_ns);
     if (s)
         sg_death_report(s, ends[e->cause].event, ends[e->cause].cause);
 }

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "manager/budget.h"
 #include "manager/exec_internal.h"
 #include "store/store.h"
 #include "tier/peer.h"
@@ -315,6 +316,8 @@ int sg_exec_start(struct sg_sandbox *s, const struct sg_who *who, const struct s
                   sg_exec_cb *cb, void *arg, struct sg_err *err)
 {
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0)
+        return sg_manager_denied(s->manager, who, "exec.start", s, err);
+    if (sg_budget_admit(s->manager, s->org, err) < 0)
         return sg_manager_denied(s->manager, who, "exec.start", s, err);
     if (sg_sandbox_demand_running(s, err) < 0 || check_spec(s, spec, err) < 0)
         return -1;

@@ -41,6 +41,12 @@ struct sg_waiters {
     struct sg_waiter *head, **tail;
 };
 
+/* What its use is booked under. */
+struct sg_labels {
+    char tier[16], operation[64], rule[64]; /* "": not known */
+    bool is_read;
+};
+
 struct sg_life {
     struct sg_sandbox *s;
     enum sg_op op;
@@ -82,7 +88,10 @@ struct sg_life {
     char *snapshot_before;           /* owned: of what is under way, should it fail */
 
     uint64_t usage_at_ns, usage_cpu_ns, oom_kills; /* as of the last look */
-    bool is_usage_asked;
+    uint64_t disk_used_bytes;                      /* the same */
+    uint64_t net_in, net_out;                      /* since this daemon has it */
+    bool is_usage_asked, usage_was_paused;
+    struct sg_labels labels;
     struct sg_samples *samples; /* owned; NULL: none yet */
     struct sg_health *checks;
     struct sg_oom_question *oom_questions;
@@ -232,10 +241,13 @@ bool sg_quota_take(uint64_t *tokens_milli, uint64_t *at_ns, uint64_t per_s, uint
 
 void sg_usage_start(struct sg_manager *m);
 void sg_usage_created(struct sg_sandbox *s);
-/* A fresh cell counts from zero; of an adopted one it is not known how far it was counted. */
+/* A fresh cell counts from zero, an adopted one from where the store says. */
 void sg_usage_reset(struct sg_sandbox *s, bool is_adopted);
 /* Asks for the last numbers; to be followed by the destroy. */
-void sg_usage_last(struct sg_sandbox *s);
+void sg_usage_look(struct sg_sandbox *s);
+void sg_usage_died(struct sg_sandbox *s, uint64_t cpu_ns); /* the launcher's last word on it */
+void sg_usage_net(struct sg_sandbox *s, uint64_t bytes_in, uint64_t bytes_out);
+const struct sg_labels *sg_sandbox_labels(struct sg_sandbox *s);
 void sg_usage_forget(struct sg_sandbox *s);
 
 /* ---- samples.c ---- */

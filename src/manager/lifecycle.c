@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "manager/budget.h"
 #include "manager/life.h"
 #include "tier/tier.h"
 
@@ -51,6 +52,7 @@ static void paused_written(struct sg_sandbox *s)
         return;
     }
     sg_life_must(s, EV_PAUSED);
+    sg_usage_look(s); /* until here it had its processors */
     sg_sandbox_event(s, "sandbox.paused", NULL);
     sg_life_end(s, NULL);
 }
@@ -111,6 +113,7 @@ static void thawed(struct sg_sandbox *s)
     if (s->expires_ms == 0 || s->expires_ms <= sg_manager_unix_ms())
         sg_expiry_renew(s);
     sg_life_must(s, EV_RESUMED);
+    sg_usage_look(s);
     sg_sandbox_event(s, "sandbox.resumed", NULL);
     sg_life_expect(s, 1, running_written);
     sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
@@ -236,6 +239,8 @@ static int change_by(struct sg_sandbox *s, const struct sg_who *who, enum sg_op 
         sg_life_soon(s, cb, arg);
         return 0;
     }
+    if (c->goal == SBX_RUNNING && sg_budget_admit(s->manager, s->org, err) < 0)
+        return sg_manager_denied(s->manager, who, c->action, s, err);
     if (s->life->op != op) {
         if (sg_state_next(s->state, c->event, &next, err) < 0)
             return -1;

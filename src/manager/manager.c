@@ -63,6 +63,10 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
     m->o.default_template = m->default_template;
     m->rules = m->o.rules;
     m->walls = m->o.walls ? *m->o.walls : sg_walls_today;
+    if (o->prices)
+        m->prices = *o->prices;
+    else
+        sg_prices_builtin(&m->prices);
     m->ready = ready;
     m->ready_arg = arg;
     sg_map_init(&m->sandboxes);

@@ -11,11 +11,13 @@
 
 #include "manager/sandbox.h"
 #include "manager/tenant.h"
+#include "meter/price.h"
 #include "router/router.h"
 
 struct sg_audit;
 struct sg_seal_key;
 struct sg_store;
+struct sg_usage_row;
 struct sg_buf;
 
 struct sg_manager_options {
@@ -31,6 +33,7 @@ struct sg_manager_options {
     uint64_t reconcile_ms;             /* between two looks at everything */
     const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
     const struct sg_nets *permitted;   /* private networks that rules may allow; NULL: none */
+    const struct sg_prices *prices;    /* borrowed; NULL: the built-in ones */
 };
 
 /* Takes `launcher_fd`; borrows the rest. Loads the store, adopts what lives, ends what nobody
@@ -155,6 +158,11 @@ int sg_manager_route(struct sg_manager *m, const struct sg_who *who, const struc
                      struct sg_decision *ret, struct sg_err *err);
 /* What is wrong with the rule file that was found last; "": nothing, it is in use. */
 const char *sg_manager_rules_error(const struct sg_manager *m);
+
+/* ---- what use costs ---- */
+
+const struct sg_prices *sg_manager_prices(const struct sg_manager *m);
+void sg_usage_amounts(const struct sg_usage_row *r, struct sg_amounts *ret);
 
 /* ---- the whole ---- */
 

@@ -53,6 +53,7 @@ enum sg_limit_hit { /* what stopped a caller */
                     SG_HIT_OOM,     /* a sandbox met its memory limit */
                     SG_HIT_TIMEOUT, /* an exec met its time limit */
                     SG_HIT_JOURNAL, /* output was cut */
+                    SG_HIT_BUDGET,
                     SG_HIT_COUNT,
 };
 struct sg_metrics {
@@ -88,6 +89,7 @@ struct sg_manager {
     struct sg_peer *gate;   /* owned; NULL: it is being started */
     struct sg_net_change *net_changes;
     struct sg_manager_options o;
+    struct sg_prices prices;
     char *default_template; /* owned; o.default_template */
     uint32_t epoch;         /* of our connections to inits: not that of the daemon before us */
     bool is_ready, is_ending;

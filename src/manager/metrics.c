@@ -124,6 +124,7 @@ static void hits(struct sg_manager *m, struct sg_buf *out)
         [SG_HIT_OOM] = "sandbox_memory",
         [SG_HIT_TIMEOUT] = "exec_timeout",
         [SG_HIT_JOURNAL] = "journal",
+        [SG_HIT_BUDGET] = "budget",
     };
 
     head(out, "sandglass_limit_hits_total", "counter", "Limits that somebody has met.");

@@ -225,7 +225,7 @@ static void used(struct sg_manager *m, const struct sg_msg_g_usage *u)
     m->metrics.net_allowed += u->connections;
     m->metrics.net_refused += u->refused;
     if (s && (u->bytes_in || u->bytes_out))
-        sg_sandbox_used(s, 0, u->bytes_in, u->bytes_out);
+        sg_usage_net(s, u->bytes_in, u->bytes_out);
 }
 
 static void news(void *arg, struct sg_packet *p)

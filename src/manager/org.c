@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/jsonr.h"
 #include "base/str.h"
+#include "manager/budget.h"
 #include "manager/life.h"
 #include "manager/snapshot.h"
 #include "manager/volume.h"
@@ -32,7 +33,8 @@ static const struct sg_jfield quota_fields[] = {
 };
 
 static void put_row(struct sg_manager *m, const struct sg_org *o, const struct sg_quota *quota,
-                    const char *name, sg_store_done *done, void *arg)
+                    const struct sg_budget *budget, const char *name, sg_store_done *done,
+                    void *arg)
 {
     sg_auto_buf text;
     struct sg_json j;
@@ -46,7 +48,12 @@ static void put_row(struct sg_manager *m, const struct sg_org *o, const struct s
             &j, *(const uint64_t *)(const void *)((const char *)quota + quota_fields[i].offset));
     }
     sg_json_close(&j, '}');
-    struct sg_org_row row = { o->id.s, name, sg_buf_cstr(&text), o->created_ms };
+    sg_auto_free char *budget_text = sg_budget_text(budget);
+    struct sg_org_row row = { .id = o->id.s,
+                              .name = name,
+                              .quota = sg_buf_cstr(&text),
+                              .budget = budget_text,
+                              .created_ms = o->created_ms };
     sg_store_put_org(m->store, &row, SG_STORE_FULL, done, arg);
 }
 
@@ -67,6 +74,7 @@ static bool load_one(void *arg, const struct sg_org_row *r)
     if (!r->quota || sg_json_parse(sg_str_of(r->quota), &a, &v, &err) < 0 ||
         sg_json_read(v, quota_fields, SG_COUNT(quota_fields), &o->quota, &err) < 0)
         o->quota = m->o.default_quota;
+    sg_budget_load(r->budget, &o->budget);
     sg_map_put(&m->orgs, o->id.s, o);
     return true;
 }
@@ -75,6 +83,10 @@ int sg_org_load(struct sg_manager *m, struct sg_err *err)
 {
     if (sg_store_each_org(m->store, load_one, m, err) < 0)
         return sg_wrap(err, "load the organisations");
+    size_t cursor = 0;
+    for (struct sg_org *o; (o = sg_map_next(&m->orgs, &cursor));)
+        if (o->budget.pico)
+            sg_budget_begin(m, o);
     m->default_org = sg_map_find(&m->orgs, DEFAULT_ID);
     if (m->default_org)
         return 0;
@@ -85,7 +97,7 @@ int sg_org_load(struct sg_manager *m, struct sg_err *err)
     o->created_ms = sg_manager_unix_ms();
     sg_map_put(&m->orgs, o->id.s, o);
     m->default_org = o;
-    put_row(m, o, &o->quota, o->name, NULL, NULL);
+    put_row(m, o, &o->quota, &o->budget, o->name, NULL, NULL);
     return 0;
 }
 
@@ -141,6 +153,7 @@ struct change {
     struct sg_org *org;
     char *name; /* owned; NULL: stays */
     struct sg_quota quota;
+    struct sg_budget budget;
     bool is_new;
     sg_org_cb *cb;
     void *arg;
@@ -157,6 +170,9 @@ static void stored(void *arg, const struct sg_err *err)
             o->name = sg_take_ptr(&c->name);
         }
         o->quota = c->quota;
+        o->budget = c->budget;
+        if (o->budget.pico && !c->is_new)
+            sg_budget_begin(c->m, o);
         if (c->is_new)
             sg_map_put(&c->m->orgs, o->id.s, o);
         sg_events_add(c->m, o, NULL, c->is_new ? "org.created" : "org.changed", NULL);
@@ -171,7 +187,7 @@ static void stored(void *arg, const struct sg_err *err)
 
 static void store(struct sg_manager *m, struct change *c)
 {
-    put_row(m, c->org, &c->quota, c->name ? c->name : c->org->name, sg_note_done,
+    put_row(m, c->org, &c->quota, &c->budget, c->name ? c->name : c->org->name, sg_note_done,
             sg_note_new(m, stored, c));
 }
 
@@ -230,7 +246,25 @@ int sg_org_change(struct sg_manager *m, const struct sg_who *who, const char *id
     *c = (struct change) { .m = m, .org = o, .cb = cb, .arg = arg };
     c->name = name ? sg_strdup(name) : NULL;
     c->quota = quota ? *quota : o->quota;
+    c->budget = o->budget;
     sg_manager_audit_value(m, who, "org.change", NULL, "org", o->id.s);
+    store(m, c);
+    return 0;
+}
+
+int sg_org_set_budget(struct sg_manager *m, const struct sg_who *who, const char *id,
+                      const struct sg_budget *b, sg_org_cb *cb, void *arg, struct sg_err *err)
+{
+    struct sg_org *o = find(m, who, id, err);
+
+    if (!o || demand_operator(m, who, "budget.set", err) < 0)
+        return -1;
+    struct change *c = sg_new(struct change);
+    *c = (struct change) { .m = m, .org = o, .quota = o->quota, .cb = cb, .arg = arg };
+    if (b)
+        c->budget = *b;
+    sg_auto_free char *detail = sg_budget_text(&c->budget);
+    sg_manager_audit_of(m, who, o, c->budget.pico ? "budget.set" : "budget.remove", detail);
     store(m, c);
     return 0;
 }

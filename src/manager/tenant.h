@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "base/map.h"
+#include "meter/price.h"
 
 struct sg_manager;
 
@@ -17,10 +18,30 @@ struct sg_quota { /* 0: no limit */
     uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes, creates_per_s;
 };
 
+enum sg_period { SG_PERIOD_DAY, SG_PERIOD_MONTH, SG_PERIOD_TOTAL, SG_PERIOD_COUNT };
+enum sg_spent { /* what happens when a budget is used up */
+                SG_SPENT_WARN,
+                SG_SPENT_PAUSE,  /* what runs is paused, and as REFUSE */
+                SG_SPENT_REFUSE, /* nothing new is started; what runs goes on */
+                SG_SPENT_COUNT,
+};
+extern const char *const sg_period_names[SG_PERIOD_COUNT], *const sg_spent_names[SG_SPENT_COUNT];
+struct sg_budget {
+    uint64_t pico; /* 0: none */
+    enum sg_period period;
+    enum sg_spent action;
+    uint64_t warn_percent; /* 0: no warning before the end */
+};
+enum { SG_BUDGET_WARNED = 1, SG_BUDGET_EXHAUSTED = 2 };
+
 struct sg_org {
     struct sg_id id;
     char *name; /* owned */
     struct sg_quota quota;
+    struct sg_budget budget;
+    struct sg_amounts spent; /* since spent_from_hour, the beginning of the budget's period */
+    int64_t spent_from_hour;
+    unsigned budget_state; /* SG_BUDGET_... */
     int64_t created_ms;
     /* in use right now, counting what is being created */
     uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes;
@@ -93,6 +114,11 @@ int sg_org_create(struct sg_manager *m, const struct sg_who *who, const char *na
                   const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err);
 int sg_org_change(struct sg_manager *m, const struct sg_who *who, const char *id, const char *name,
                   const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err);
+/* `b` NULL, or of nothing: none any more. Only the operator; budget.c. */
+int sg_org_set_budget(struct sg_manager *m, const struct sg_who *who, const char *id,
+                      const struct sg_budget *b, sg_org_cb *cb, void *arg, struct sg_err *err);
+uint64_t sg_org_spent(const struct sg_manager *m, const struct sg_org *o); /* pico */
+int64_t sg_budget_ends_ms(const struct sg_org *o); /* when the period ends; 0: never */
 int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id, sg_tenant_cb *cb,
                   void *arg, struct sg_err *err); /* SG_CONFLICT while it has sandboxes */
 const struct sg_org *sg_org_next(struct sg_manager *m, const struct sg_who *who, size_t *cursor);

@@ -2,10 +2,15 @@
 /* What sandboxes use: asked of the launcher once a minute and at the end, added up by the hour.
  *
  * The question goes out a few sandboxes at a time, so that a thousand of them do not hold up a
- * create; the amounts are by the time that really passed, so that it does not matter when. */
+ * create; the amounts are by the time that really passed, so that it does not matter when.
+ *
+ * U1. How far the kernel's counter was read goes to the store with what was added because of it: a
+ *     daemon that adopts the sandbox goes on from there, and no second is counted twice.
+ * U2. A sandbox that dies by itself has its last word in the launcher's notice of the death. */
 #include <string.h>
 
 #include "base/auto.h"
+#include "manager/budget.h"
 #include "manager/life.h"
 #include "tier/tier.h"
 
@@ -14,17 +19,66 @@
 #define NS_PER_MS   1000000u
 #define TICK_NS     1000000000u
 #define ROUND_NS    60000000000u
+#define CLOSE_NS    2000000000u /* of one that somebody has a budget for */
 #define POOL_NS     5000000000u
 #define UNKNOWN     UINT64_MAX /* what the kernel does not tell */
 #define MS_PER_HOUR 3600000
 enum { ASKED_A_TICK = 64 };
 
+/* Read once, out of the decision that it was made by. */
+const struct sg_labels *sg_sandbox_labels(struct sg_sandbox *s)
+{
+    struct sg_labels *l = &s->life->labels;
+    sg_auto_arena a;
+    const struct sg_jval *v = NULL;
+    struct sg_err err;
+
+    sg_arena_init(&a, 256 << 10);
+    if (l->is_read)
+        return l;
+    l->is_read = true;
+    (void)snprintf(l->tier, sizeof l->tier, "%s", sg_wall_names[s->wall]);
+    if (!s->decision || sg_json_parse(sg_str_of(s->decision), &a, &v, &err) < 0)
+        return l;
+    const struct {
+        const char *key;
+        char *to;
+        size_t cap;
+    } wanted[] = { { "operation", l->operation, sizeof l->operation },
+                   { "rule", l->rule, sizeof l->rule } };
+    for (size_t i = 0; i < SG_COUNT(wanted); i++) {
+        const struct sg_jval *one = sg_json_get(v, wanted[i].key);
+        if (one && one->kind == SG_J_STRING)
+            (void)snprintf(wanted[i].to, wanted[i].cap, "%s", one->s.p);
+    }
+    return l;
+}
+
+void sg_usage_amounts(const struct sg_usage_row *r, struct sg_amounts *ret)
+{
+    *ret = (struct sg_amounts) { .cpu_ns = (uint64_t)r->cpu_ns,
+                                 .mem_mib_ms = (uint64_t)r->mem_mib_ms,
+                                 .vcpu_milli_ms = (uint64_t)r->vcpu_milli_ms,
+                                 .allotted_mib_ms = (uint64_t)r->allotted_mib_ms,
+                                 .disk_mib_ms = (uint64_t)r->disk_mib_ms,
+                                 .wall_ms = (uint64_t)r->wall_ms,
+                                 .net_bytes = (uint64_t)(r->net_in + r->net_out),
+                                 .creates = (uint64_t)r->creates };
+}
+
 static void add_usage(struct sg_sandbox *s, struct sg_usage_row *row)
 {
+    const struct sg_labels *labels = sg_sandbox_labels(s);
+    struct sg_amounts amounts;
+
     row->org = s->org->id.s;
     row->sandbox = s->id.s;
+    row->tier = labels->tier;
+    row->operation = labels->operation;
     row->hour = sg_manager_unix_ms() / MS_PER_HOUR;
     sg_store_add_usage(s->manager->store, row);
+    sg_usage_amounts(row, &amounts);
+    sg_budget_used(s->manager, s->org, &amounts);
 }
 
 void sg_sandbox_used(struct sg_sandbox *s, uint64_t execs, uint64_t bytes_in, uint64_t bytes_out)
@@ -35,34 +89,108 @@ void sg_sandbox_used(struct sg_sandbox *s, uint64_t execs, uint64_t bytes_in, ui
     add_usage(s, &row);
 }
 
+void sg_usage_net(struct sg_sandbox *s, uint64_t bytes_in, uint64_t bytes_out)
+{
+    struct sg_usage_row row = { .net_in = (int64_t)bytes_in, .net_out = (int64_t)bytes_out };
+    s->life->net_in += bytes_in;
+    s->life->net_out += bytes_out;
+    add_usage(s, &row);
+}
+
+static void fresh_meter(const struct sg_sandbox *s, struct sg_usage_row *row)
+{
+    row->meter_cpu_ns = (int64_t)s->life->usage_cpu_ns;
+    row->meter_at_ms = sg_manager_unix_ms();
+}
+
 void sg_usage_created(struct sg_sandbox *s)
 {
     struct sg_usage_row row = { .creates = 1 };
+    fresh_meter(s, &row);
     add_usage(s, &row);
+}
+
+/* One that was adopted goes on where the store says that it was counted to: the kernel's counter
+ * went on without us, and so did its time. Without a word there nothing was counted at all. */
+static void go_on(struct sg_sandbox *s)
+{
+    struct sg_life *life = s->life;
+    int64_t at_ms = s->started_ms;
+
+    (void)sg_store_meter(s->manager->store, s->id.s, &life->usage_cpu_ns, &at_ms);
+    const int64_t away_ms = at_ms ? sg_manager_unix_ms() - at_ms : 0;
+    if (away_ms > 0 && (uint64_t)away_ms < life->usage_at_ns / NS_PER_MS)
+        life->usage_at_ns -= (uint64_t)away_ms * NS_PER_MS;
 }
 
 void sg_usage_reset(struct sg_sandbox *s, bool is_adopted)
 {
-    s->life->usage_at_ns = sg_loop_now(s->manager->loop);
-    s->life->usage_cpu_ns = is_adopted ? UNKNOWN : 0;
-    s->life->oom_kills = 0;
+    struct sg_life *life = s->life;
+    struct sg_usage_row row = { 0 };
+
+    life->usage_at_ns = sg_loop_now(s->manager->loop);
+    life->usage_cpu_ns = 0;
+    life->usage_was_paused = s->state == SBX_PAUSED;
+    life->oom_kills = 0;
+    if (is_adopted) {
+        go_on(s);
+    } else if (life->op != OP_CREATE) { /* of which sg_usage_created() tells */
+        fresh_meter(s, &row);
+        add_usage(s, &row);
+    }
+}
+
+static void count_cpu(struct sg_life *life, uint64_t cpu_ns, struct sg_usage_row *row)
+{
+    if (cpu_ns == UNKNOWN)
+        return;
+    if (cpu_ns > life->usage_cpu_ns)
+        row->cpu_ns = (int64_t)(cpu_ns - life->usage_cpu_ns);
+    life->usage_cpu_ns = cpu_ns;
+    row->meter_cpu_ns = (int64_t)cpu_ns;
+    row->meter_at_ms = sg_manager_unix_ms();
+}
+
+/* The time since the last look, and what was held in it. Whole milliseconds are taken off the
+ * clock, the rest stays there for the next look. */
+static uint64_t count_time(struct sg_sandbox *s, uint64_t mem_bytes, struct sg_usage_row *row)
+{
+    struct sg_life *life = s->life;
+    const uint64_t ms = (sg_loop_now(s->manager->loop) - life->usage_at_ns) / NS_PER_MS;
+
+    row->wall_ms = (int64_t)ms;
+    if (mem_bytes != UNKNOWN)
+        row->mem_mib_ms = (int64_t)((mem_bytes >> 20) * ms);
+    if (!life->usage_was_paused) {
+        row->vcpu_milli_ms = (int64_t)(s->limits.cpu_milli * ms);
+        row->allotted_mib_ms = (int64_t)((s->limits.mem_bytes >> 20) * ms);
+    }
+    life->usage_was_paused = s->state == SBX_PAUSED;
+    life->usage_at_ns += ms * NS_PER_MS;
+    return ms;
 }
 
 static void count(struct sg_sandbox *s, const struct sg_msg_l_stated *st)
 {
-    struct sg_life *life = s->life;
-    uint64_t now = sg_loop_now(s->manager->loop);
-    uint64_t ms = (now - life->usage_at_ns) / NS_PER_MS;
-    struct sg_usage_row row = { .wall_ms = (int64_t)ms };
+    struct sg_usage_row row = { 0 };
+    const uint64_t ms = count_time(s, st->mem_bytes, &row);
 
-    if (st->mem_bytes != UNKNOWN)
-        row.mem_mib_ms = (int64_t)((st->mem_bytes >> 20) * ms);
-    if (st->cpu_ns != UNKNOWN) {
-        if (life->usage_cpu_ns != UNKNOWN && st->cpu_ns > life->usage_cpu_ns)
-            row.cpu_ns = (int64_t)(st->cpu_ns - life->usage_cpu_ns);
-        life->usage_cpu_ns = st->cpu_ns;
+    if (st->disk_used_bytes != UNKNOWN) {
+        s->life->disk_used_bytes = st->disk_used_bytes;
+        row.disk_mib_ms = (int64_t)((st->disk_used_bytes >> 20) * ms);
     }
-    life->usage_at_ns = now;
+    count_cpu(s->life, st->cpu_ns, &row);
+    add_usage(s, &row);
+}
+
+void sg_usage_died(struct sg_sandbox *s, uint64_t cpu_ns)
+{
+    struct sg_usage_row row = { 0 };
+
+    if (!s->life->has_cell)
+        return;
+    (void)count_time(s, UNKNOWN, &row);
+    count_cpu(s->life, cpu_ns, &row);
     add_usage(s, &row);
 }
 
@@ -83,7 +211,7 @@ static void ask(struct sg_sandbox *s)
     sg_tier_stats(s->manager->tier, s->id.s, answered, s);
 }
 
-void sg_usage_last(struct sg_sandbox *s)
+void sg_usage_look(struct sg_sandbox *s)
 {
     if (s->life->has_cell && !s->life->is_usage_asked)
         ask(s);
@@ -130,7 +258,7 @@ static void tick(struct sg_timer *t, uint64_t now_ns)
     for (struct sg_sandbox *s = m->oldest; s && asked < ASKED_A_TICK; s = s->newer) {
         const struct sg_life *life = s->life;
         if (life->has_cell && life->op == OP_NONE && !life->is_usage_asked &&
-            now_ns - life->usage_at_ns >= ROUND_NS) {
+            now_ns - life->usage_at_ns >= (s->org->budget.pico ? CLOSE_NS : ROUND_NS)) {
             ask(s);
             asked++;
         }
@@ -141,6 +269,7 @@ static void tick(struct sg_timer *t, uint64_t now_ns)
         if (sg_tier_flags(m->tier) & SG_L_POOL)
             sg_tier_storage(m->tier, storage_answered, m);
     }
+    sg_budget_tick(m);
     sg_timer_set(m->loop, t, now_ns + TICK_NS);
 }
 

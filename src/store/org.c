@@ -5,15 +5,16 @@
 
 #define TEXT(field) SG_COL_TEXT(struct sg_org_row, field)
 #define INT(field)  SG_COL_INT(struct sg_org_row, field)
-#define NAMES       "id, name, quota, created_ms"
+#define NAMES       "id, name, quota, budget, created_ms"
 
-static const struct sg_column v[] = { TEXT(id), TEXT(name), TEXT(quota), INT(created_ms) };
+static const struct sg_column v[] = { TEXT(id), TEXT(name), TEXT(quota), TEXT(budget),
+                                      INT(created_ms) };
 static const struct sg_columns columns = { v, SG_COUNT(v), sizeof(struct sg_org_row) };
 
 static const struct sg_write_kind put = {
     SG_WRITE_PUT_ORG,
     &columns,
-    { "INSERT OR REPLACE INTO orgs (" NAMES ") VALUES (?1, ?2, ?3, ?4)" },
+    { "INSERT OR REPLACE INTO orgs (" NAMES ") VALUES (?1, ?2, ?3, ?4, ?5)" },
 };
 static const struct sg_write_kind removal = {
     SG_WRITE_REMOVE_ORG,

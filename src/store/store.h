@@ -59,7 +59,7 @@ struct sg_context_row {
     int64_t created_ms;
 };
 struct sg_org_row {
-    const char *id, *name, *quota; /* quota: JSON */
+    const char *id, *name, *quota, *budget; /* JSON; budget NULL: none */
     int64_t created_ms;
 };
 struct sg_key_row {
@@ -87,7 +87,12 @@ struct sg_event_row {
 struct sg_usage_row { /* adds to what is there for (org, sandbox, hour) */
     const char *org, *sandbox;
     int64_t hour; /* unix hours */
+    /* How far the kernel's counter was read, and when; at 0: this says nothing of it. Kept with the
+     * sandbox, in the same transaction. */
+    int64_t meter_cpu_ns, meter_at_ms;
+    const char *tier, *operation;
     int64_t wall_ms, cpu_ns, mem_mib_ms, execs, creates, bytes_in, bytes_out;
+    int64_t disk_mib_ms, vcpu_milli_ms, allotted_mib_ms, net_in, net_out;
 };
 struct sg_connection_row { /* verdict: allowed, denied, learned; protocol: tcp, udp, dns */
     int64_t seq, at_ms;    /* seq: the store's own, when read */
@@ -174,10 +179,20 @@ int sg_store_each_connection(struct sg_store *s, const char *sandbox, int64_t af
                              struct sg_err *err);
 
 /* The same, summed by what `by` names; what it does not name is "" or 0. */
-enum { SG_USAGE_BY_ORG = 1, SG_USAGE_BY_SANDBOX = 2, SG_USAGE_BY_DAY = 4 }; /* hour: of its start */
+enum {
+    SG_USAGE_BY_ORG = 1,
+    SG_USAGE_BY_SANDBOX = 2,
+    SG_USAGE_BY_DAY = 4, /* hour: of its start */
+    SG_USAGE_BY_TIER = 8,
+    SG_USAGE_BY_OPERATION = 16,
+};
 int sg_store_sum_usage(struct sg_store *s, const char *org, int64_t from_hour, unsigned by,
                        bool (*row)(void *arg, const struct sg_usage_row *r), void *arg,
                        struct sg_err *err);
+
+/* How far a living sandbox was counted; false: nobody knows. */
+bool sg_store_meter(struct sg_store *s, const char *sandbox, uint64_t *ret_cpu_ns,
+                    int64_t *ret_at_ms);
 
 /* Where events and audit go on after a restart; 0 and "": nothing there yet. */
 struct sg_store_last {

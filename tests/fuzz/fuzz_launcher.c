@@ -244,6 +244,12 @@ uint64_t sg_kept_oom_kills(const struct sg_kept *k)
     return 0;
 }
 
+uint64_t sg_kept_cpu_ns(const struct sg_kept *k)
+{
+    (void)k;
+    return 0;
+}
+
 bool sg_kept_may_be_killed(const struct sg_kept *k)
 {
     (void)k;

@@ -516,6 +516,18 @@ int sg_org_create(struct sg_manager *m, const struct sg_who *who, const char *na
     return refused(err);
 }
 
+const char *const sg_period_names[SG_PERIOD_COUNT] = { "day", "month", "total" };
+const char *const sg_spent_names[SG_SPENT_COUNT] = { "warn", "pause", "refuse" };
+
+int sg_org_set_budget(struct sg_manager *m, const struct sg_who *who, const char *id,
+                      const struct sg_budget *b, sg_org_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)m, (void)who, (void)id, (void)cb, (void)arg;
+    if (b && (!b->pico || b->warn_percent > 100))
+        abort();
+    return refused(err);
+}
+
 int sg_org_change(struct sg_manager *m, const struct sg_who *who, const char *id, const char *name,
                   const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err)
 {

@@ -82,8 +82,8 @@ def wait_for(question, seconds=10, what="it"):
 
 class Service:
     def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None,
-                 template="host", gate=None):
-        """`settings`: of [serve], over our own; `gate`: of [gate]. `runner`: whose service it is (sg.Runner).
+                 template="host", gate=None, tables=None):
+        """`settings`: of [serve], over our own; `gate`: of [gate]; `tables`: {name: settings} of others. `runner`: whose service it is (sg.Runner).
         `folder`: where its state is already; the caller removes it. `template`: one with a recipe is built."""
         self.owns_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="sg-svc-"))
@@ -103,6 +103,7 @@ class Service:
                          "template": template, "pool": [f"{name}={n}" for name, n in {"base": 0, template: pool}.items()],
                          **(settings or {})}
         self.gate = gate or {}
+        self.tables = tables or {}
         self.config = self.folder / "sandglass.toml"
         self.write_config()
         self.log_path = self.folder / "log"
@@ -114,8 +115,10 @@ class Service:
     def write_config(self):
         rows = "\n".join(f"{name} = {toml(value)}" for name, value in self.settings.items())
         gate = "\n".join(f"{name} = {toml(value)}" for name, value in self.gate.items())
+        others = "".join(f"[{table}]\n" + "".join(f"{name} = {toml(value)}\n" for name, value in of.items())
+                         for table, of in self.tables.items())
         self.config.write_text(
-            f"state_dir = {toml(str(self.state))}\n[serve]\n{rows}\n[gate]\n{gate}\n")
+            f"state_dir = {toml(str(self.state))}\n[serve]\n{rows}\n[gate]\n{gate}\n{others}")
 
     # ---- its life ----
 

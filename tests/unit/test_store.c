@@ -99,16 +99,26 @@ static void write_one_of_each(struct rig *r)
     sg_store_put_exec(
         r->store, &(struct sg_exec_row) { "x1", "s1", "[]", "ended", NULL, 1, 2, 3, 4, 5, 6, 7 },
         SG_STORE_SOON, count_done, r);
-    sg_store_put_org(r->store, &(struct sg_org_row) { "o1", "caf\xc3\xa9", "{}", 8 }, SG_STORE_FULL,
-                     count_done, r);
+    sg_store_put_org(r->store, &(struct sg_org_row) { "o1", "caf\xc3\xa9", "{}", NULL, 8 },
+                     SG_STORE_FULL, count_done, r);
     sg_store_put_key(
         r->store,
         &(struct sg_key_row) { "k1", "o1", "n", "h", "e2b_1", "read exec", "[]", 1, 2, 3, 4 },
         SG_STORE_FULL, count_done, r);
     sg_store_add_event(r->store,
                        &(struct sg_event_row) { 1, 2, "o1", NULL, "sandbox.created", "{}" });
-    sg_store_add_usage(r->store,
-                       &(struct sg_usage_row) { "o1", "s1", 7, 1, 2, 3, 4, 5, 6, INT64_MAX });
+    sg_store_add_usage(r->store, &(struct sg_usage_row) { .org = "o1",
+                                                          .sandbox = "s1",
+                                                          .hour = 7,
+                                                          .tier = "cell",
+                                                          .operation = "execute_code",
+                                                          .wall_ms = 1,
+                                                          .cpu_ns = 2,
+                                                          .mem_mib_ms = 3,
+                                                          .execs = 4,
+                                                          .creates = 5,
+                                                          .bytes_in = 6,
+                                                          .bytes_out = INT64_MAX });
     sg_store_add_audit(
         r->store,
         &(struct sg_audit_row) { 1, 2, "o1", "k1", "exec.start", "s1", "{}", "r1", "p", "h" },
@@ -256,13 +266,18 @@ static void removal_takes_what_belongs_to_it_and_no_more(void **state)
                 "x0 o2 NULL NULL NULL NULL NULL 0 0 0 0\nx2 o2 NULL NULL NULL NULL NULL 0 0 0 0\n");
 }
 
+#define USED(o, s, h, wall, cpu, mem, x, c, in, out)                                               \
+    {                                                                                              \
+        .org = (o), .sandbox = (s), .hour = (h), .wall_ms = (wall), .cpu_ns = (cpu),               \
+        .mem_mib_ms = (mem), .execs = (x), .creates = (c), .bytes_in = (in), .bytes_out = (out)    \
+    }
 static void usage_adds_up_by_hour_and_is_summed_by_sandbox(void **state)
 {
     struct rig *r = *state;
     static const struct sg_usage_row rows[] = {
-        { "o1", "s1", 5, 1, 1, 1, 1, 1, 1, 1 }, { "o1", "s1", 6, 1, 2, 3, 4, 5, 6, 7 },
-        { "o1", "s1", 6, 1, 2, 3, 4, 5, 6, 7 }, { "o1", "s1", 7, 9, 0, 0, 0, 0, 0, 0 },
-        { "o1", "s2", 6, 1, 0, 0, 0, 0, 0, 0 }, { "o2", "s3", 6, 5, 0, 0, 0, 0, 0, 0 },
+        USED("o1", "s1", 5, 1, 1, 1, 1, 1, 1, 1), USED("o1", "s1", 6, 1, 2, 3, 4, 5, 6, 7),
+        USED("o1", "s1", 6, 1, 2, 3, 4, 5, 6, 7), USED("o1", "s1", 7, 9, 0, 0, 0, 0, 0, 0),
+        USED("o1", "s2", 6, 1, 0, 0, 0, 0, 0, 0), USED("o2", "s3", 6, 5, 0, 0, 0, 0, 0, 0),
     };
     for (size_t i = 0; i < SG_COUNT(rows); i++)
         sg_store_add_usage(r->store, &rows[i]);
@@ -276,6 +291,59 @@ static void usage_adds_up_by_hour_and_is_summed_by_sandbox(void **state)
                 "  6 0 0 0 0 0 0 0\no1 s1 6 11 4 6 8 10 12 14\no1 s2 6 1 0 0 0 0 0 0\n"
                 "o2 s3 6 5 0 0 0 0 0 0\n",
                 NULL, 6);
+}
+
+static void usage_is_summed_by_tier_and_operation_and_the_meter_is_kept(void **state)
+{
+    struct rig *r = *state;
+    static const struct sg_usage_row rows[] = {
+        { .org = "o1",
+          .sandbox = "s1",
+          .hour = 6,
+          .tier = "cell",
+          .operation = "a",
+          .wall_ms = 1,
+          .meter_cpu_ns = 10,
+          .meter_at_ms = 1 },
+        { .org = "o1",
+          .sandbox = "s1",
+          .hour = 6,
+          .tier = "cell",
+          .operation = "a",
+          .wall_ms = 2,
+          .meter_cpu_ns = 20,
+          .meter_at_ms = 2 },
+        { .org = "o1", .sandbox = "s1", .hour = 6, .tier = "cell", .operation = "a", .execs = 1 },
+        { .org = "o1",
+          .sandbox = "s2",
+          .hour = 6,
+          .tier = "gvisor",
+          .operation = "a",
+          .wall_ms = 4 },
+        { .org = "o1",
+          .sandbox = "s3",
+          .hour = 6,
+          .tier = "gvisor",
+          .operation = "b",
+          .wall_ms = 8 },
+    };
+    uint64_t cpu_ns = 0;
+    int64_t at_ms = 0;
+    for (size_t i = 0; i < SG_COUNT(rows); i++)
+        sg_store_add_usage(r->store, &rows[i]);
+    put_sandbox(r, "s1", "a");
+    wait_for(r, 1);
+    assert_rows(r, sg_store_sum_usage, usage_line, "  0 3 0 0 1 0 0 0\n  0 12 0 0 0 0 0 0\n", NULL,
+                0, SG_USAGE_BY_TIER);
+    assert_rows(r, sg_store_sum_usage, usage_line, "  0 7 0 0 1 0 0 0\n  0 8 0 0 0 0 0 0\n", NULL,
+                0, SG_USAGE_BY_OPERATION);
+    assert_true(sg_store_meter(r->store, "s1", &cpu_ns, &at_ms));
+    assert_int_equal(cpu_ns, 20); /* what says nothing of it leaves it alone */
+    assert_int_equal(at_ms, 2);
+    assert_false(sg_store_meter(r->store, "s2", &cpu_ns, &at_ms));
+    sg_store_remove_sandbox(r->store, "s1", count_done, r);
+    wait_for(r, 2);
+    assert_false(sg_store_meter(r->store, "s1", &cpu_ns, &at_ms)); /* it goes with the sandbox */
 }
 
 static void old_events_are_pruned(void **state)
@@ -378,6 +446,7 @@ int main(void)
         ROW(writes_happen_in_the_order_asked_for_and_share_commits),
         ROW(removal_takes_what_belongs_to_it_and_no_more),
         ROW(usage_adds_up_by_hour_and_is_summed_by_sandbox),
+        ROW(usage_is_summed_by_tier_and_operation_and_the_meter_is_kept),
         ROW(old_events_are_pruned),
         ROW(a_write_against_the_rules_fails_alone),
         ROW(closing_finishes_what_is_queued_and_what_its_callbacks_queue),

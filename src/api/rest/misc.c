@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service as a whole: templates, the pool, usage, the audit record, the reconciler. */
+/* The service as a whole: templates, the pool, the audit record, the reconciler. */
 #include <string.h>
-#include <time.h>
 
 #include "api/rest/rest.h"
 #include "api/rest/schema.h"
@@ -11,7 +10,7 @@
 #include "store/store.h"
 #include "base/banned.h"
 
-enum { AUDIT_PAGE = 1000, HOURS_DEFAULT = 24, HOURS_MAX = 24 * 400 };
+enum { AUDIT_PAGE = 1000 };
 
 static void put_str(struct sg_json *j, const char *key, const char *value)
 {
@@ -92,75 +91,6 @@ static void pool_known(void *arg, const char *const *lines, size_t n, const stru
 int sg_rest_pool(struct sg_call *c, struct sg_err *err)
 {
     return sg_manager_pool(c->manager, pool_known, c, err);
-}
-
-/* ---- usage ---- */
-
-enum { BY_TIER = 8 };
-struct usage {
-    struct sg_json *j;
-    unsigned by; /* SG_USAGE_BY_..., BY_TIER */
-};
-
-static bool put_usage(void *arg, const struct sg_usage_row *r)
-{
-    const struct usage *u = arg;
-    struct sg_json *j = u->j;
-    sg_json_open(j, '{');
-    if (u->by & SG_USAGE_BY_ORG)
-        put_str(j, "org", r->org);
-    if (u->by & SG_USAGE_BY_SANDBOX)
-        put_str(j, "sandbox", r->sandbox);
-    if (u->by & BY_TIER) /* whatever has used anything is a cell: no other tier makes sandboxes */
-        put_str(j, "tier", "cell");
-    if (u->by & SG_USAGE_BY_DAY)
-        sg_rest_put_time(j, "day", r->hour * 3600000);
-    put_i64(j, "wallMs", r->wall_ms);
-    put_i64(j, "cpuMs", r->cpu_ns / 1000000);
-    put_i64(j, "memoryMibMs", r->mem_mib_ms);
-    put_i64(j, "execs", r->execs);
-    put_i64(j, "creates", r->creates);
-    put_i64(j, "bytesIn", r->bytes_in);
-    put_i64(j, "bytesOut", r->bytes_out);
-    sg_json_close(j, '}');
-    return true;
-}
-
-static int read_by(const char *text, unsigned *ret, struct sg_err *err)
-{
-    static const char *const names[] = { "org", "sandbox", "day", "tier" }; /* in order of bits */
-    while (text && *text) {
-        const struct sg_str word = { text, strcspn(text, ",") };
-        const int at = sg_router_word(names, SG_COUNT(names), "way to sum up", word, err);
-        if (at < 0)
-            return -1;
-        *ret |= 1u << at;
-        text += word.n + (text[word.n] == ',');
-    }
-    return 0;
-}
-
-int sg_rest_usage(struct sg_call *c, struct sg_err *err)
-{
-    static const char *const known[] = { "hours", "by", NULL };
-    unsigned by = 0;
-    uint64_t hours = HOURS_DEFAULT;
-    if (sg_call_query_only(c, known, err) < 0 ||
-        sg_call_query_u64(c, "hours", 1, HOURS_MAX, &hours, err) < 0 ||
-        read_by(sg_call_query(c, "by"), &by, err) < 0)
-        return -1;
-    sg_auto_buf out;
-    struct sg_json j;
-    sg_rest_open_list(&j, &out, "usage");
-    struct usage u = { &j, by ? by : SG_USAGE_BY_ORG | SG_USAGE_BY_SANDBOX };
-    const int64_t from = (int64_t)time(NULL) / 3600 - (int64_t)hours;
-    const char *org = c->who.is_operator ? NULL : c->who.org->id.s;
-    if (sg_store_sum_usage(sg_manager_store(c->manager), org, from, u.by, put_usage, &u, err) < 0)
-        return -1;
-    sg_json_close(&j, ']');
-    sg_json_close(&j, '}');
-    sg_reply_json(c, 200, &out);
-    return 0;
 }
 
 /* ---- the audit record ---- */

@@ -47,6 +47,11 @@ int sg_rest_mounts(struct sg_call *c, const struct sg_jval *v, struct sg_create 
                    struct sg_err *err);
 void sg_rest_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
 
+/* ---- usage.c ---- */
+
+/* "cost" and "elsewhere". */
+void sg_rest_put_cost(struct sg_json *j, const struct sg_prices *p, const struct sg_amounts *a);
+
 /* ---- replies that several handlers give ---- */
 
 void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 200 */
@@ -135,5 +140,6 @@ sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_res
 sg_rest_handler sg_rest_secret_list, sg_rest_secret_get, sg_rest_secret_set, sg_rest_secret_remove;
 sg_rest_handler sg_rest_volume_list, sg_rest_volume_create, sg_rest_volume_get,
     sg_rest_volume_remove;
+sg_rest_handler sg_rest_budget_list, sg_rest_budget_get, sg_rest_budget_set, sg_rest_budget_remove;
 sg_rest_handler sg_rest_templates, sg_rest_pool, sg_rest_usage, sg_rest_audit, sg_rest_audit_verify,
     sg_rest_reconcile_get, sg_rest_reconcile_run, sg_rest_health_all, sg_rest_openapi;
