@@ -19,6 +19,7 @@ enum { SG_BENCH_MAX_ENV = SG_TEMPLATE_MAX_ENV + 8 };
 struct sg_bench {
     const char *sandglass;   /* the program under test */
     const char *burn;        /* the fixed amount of work */
+    const char *dial;        /* a client for sandboxes */
     const char *dir;         /* made by peers.sh: state/, rootfs/, bundle/, docker.sock */
     bool is_quick;           /* a tenth of the rounds */
     bool is_full;            /* docker as often as the others */

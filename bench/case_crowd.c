@@ -54,7 +54,7 @@ static int fill(const struct sg_bench *b, const struct sg_service *s, struct sg_
     if (result == 0)
         result = measure(h, members[n / 2].id, full.n, &full.times, err);
     if (result == 0)
-        result = sg_service_daemon_kib(s, &kib, err);
+        result = sg_service_kib(s, "sandglassd", &kib, err);
     if (result == 0) {
         sg_report_add(b->report, &(struct sg_row) { .case_name = "crowd",
                                                     .what = "live sandboxes: the daemon's memory",

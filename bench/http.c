@@ -3,11 +3,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -136,6 +139,29 @@ int sg_http_ask(struct sg_http *h, const char *method, const char *path, const c
     if (sg_http_send(h, method, path, body, err) < 0 || sg_http_receive(h, want, err) < 0)
         return sg_wrap(err, "%s %s", method, path);
     return 0;
+}
+
+int sg_http_put_file(struct sg_http *h, const char *path, const char *file, int want,
+                     struct sg_err *err)
+{
+    char head[1024];
+    struct stat st;
+    sg_auto_fd fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(file).s);
+    const int n = snprintf(head, sizeof head,
+                           "PUT %s HTTP/1.1\r\nHost: bench\r\nX-API-Key: %s\r\n"
+                           "Content-Length: %lld\r\n\r\n",
+                           path, h->key, (long long)st.st_size);
+    if (send(h->fd, head, (size_t)n, MSG_NOSIGNAL) != n)
+        return sg_fail_sys(err, "send a request");
+    for (off_t left = st.st_size; left > 0;) {
+        const ssize_t put = sendfile(h->fd, fd, NULL, (size_t)left);
+        if (put <= 0)
+            return sg_fail_sys(err, "send %s", sg_quote(file).s);
+        left -= put;
+    }
+    return sg_http_receive(h, want, err);
 }
 
 const char *sg_http_body(struct sg_http *h)

@@ -28,6 +28,9 @@ int sg_http_send(struct sg_http *h, const char *method, const char *path, const 
 int sg_http_receive(struct sg_http *h, int want, struct sg_err *err);
 int sg_http_ask(struct sg_http *h, const char *method, const char *path, const char *body, int want,
                 struct sg_err *err);
+/* PUT of a file's bytes. */
+int sg_http_put_file(struct sg_http *h, const char *path, const char *file, int want,
+                     struct sg_err *err);
 const char *sg_http_body(struct sg_http *h);
 
 /* Reads a reply of `Content-Length` bytes without keeping them; returns how many. */

@@ -20,7 +20,7 @@ static const struct {
     { "python", sg_case_python },   { "cpu", sg_case_cpu },       { "idle", sg_case_idle },
     { "service", sg_case_service }, { "crowd", sg_case_crowd },   { "http", sg_case_http },
     { "sdk", sg_case_sdk },         { "router", sg_case_router }, { "code", sg_case_code },
-    { "storage", sg_case_storage },
+    { "storage", sg_case_storage }, { "gate", sg_case_gate },
 };
 
 /* ---- for the cases ---- */
@@ -135,13 +135,10 @@ static int parse(char **argv, struct sg_bench *b, struct settings *s, struct sg_
         const char **text;
         bool *is_set;
     } flags[] = {
-        { "--sandglass", &b->sandglass, NULL },
-        { "--burn", &b->burn, NULL },
-        { "--dir", &b->dir, NULL },
-        { "--only", &s->only, NULL },
-        { "--json", &s->json, NULL },
-        { "--cgroups", &s->cgroups, NULL },
-        { "--quick", NULL, &b->is_quick },
+        { "--sandglass", &b->sandglass, NULL }, { "--burn", &b->burn, NULL },
+        { "--dial", &b->dial, NULL },           { "--dir", &b->dir, NULL },
+        { "--only", &s->only, NULL },           { "--json", &s->json, NULL },
+        { "--cgroups", &s->cgroups, NULL },     { "--quick", NULL, &b->is_quick },
     };
     for (; *argv; argv++) {
         size_t i = 0;
@@ -160,9 +157,9 @@ static int parse(char **argv, struct sg_bench *b, struct settings *s, struct sg_
     if (s->only && !is_case(s->only))
         return sg_fail(err, SG_INVALID,
                        "no case %s; there are run, engine, spawn, python, cpu, idle, service, "
-                       "crowd, http, sdk, router, code and storage",
+                       "crowd, http, sdk, router, code, storage and gate",
                        sg_quote(s->only).s);
-    if (!b->sandglass || !b->burn || !b->dir || !s->cgroups)
+    if (!b->sandglass || !b->burn || !b->dial || !b->dir || !s->cgroups)
         return sg_fail(err, SG_INVALID, "start it with bench/run");
     return 0;
 }

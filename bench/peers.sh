@@ -94,8 +94,9 @@ await()
 # The service, from an installation of its own.
 start_service()
 {
-    local port program base=0 code=0
+    local port names program base=0 code=0
     port=$(free_port)
+    names=$(free_port)
     [ ! -d "$dir/state/templates/base" ] || base=16
     [ ! -d "$dir/state/templates/code-interpreter-v1" ] || code=8
     mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
@@ -111,6 +112,9 @@ run_dir = "$dir/run"
 template = "host"
 pool = ["host=64", "base=$base", "code-interpreter-v1=$code"]
 max_sandboxes = 2000
+[gate]
+resolvers = ["127.0.0.1:$names"]
+permit = ["127.0.0.1/32"]
 END
     SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
         >"$dir/service.log" 2>&1 &
@@ -120,6 +124,7 @@ END
         return 1
     fi
     echo "$port" >"$dir/service.port"
+    echo "$names" >"$dir/names.port"
 }
 
 # One worker, sendfile, no log: what it is best at.
@@ -177,7 +182,7 @@ needs_of()
 {
     case $1 in
     run) echo image ;;
-    service | crowd | storage) echo service ;;
+    service | crowd | storage | gate) echo service ;;
     http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
     code) echo code service ;;

@@ -14,10 +14,8 @@ enum { JSON_BYTES = 1 << 20 };
 #define NOISY_LOAD 0.7
 
 static const char *const unit_names[] = {
-    [SG_UNIT_MS] = "ms",
-    [SG_UNIT_S] = "s",
-    [SG_UNIT_MIB] = "MiB",
-    [SG_UNIT_COUNT] = "",
+    [SG_UNIT_MS] = "ms",   [SG_UNIT_S] = "s",    [SG_UNIT_KIB] = "KiB",
+    [SG_UNIT_MIB] = "MiB", [SG_UNIT_COUNT] = "",
 };
 
 struct sg_row *sg_report_add(struct sg_report *r, const struct sg_row *row)

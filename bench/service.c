@@ -20,11 +20,14 @@ static int read_number(const char *dir, const char *name, unsigned *ret)
 
 int sg_service_find(const struct sg_bench *b, struct sg_service *ret, struct sg_err *err)
 {
-    unsigned port = 0, nginx = 0;
+    unsigned port = 0, nginx = 0, names = 0;
     if (read_number(b->dir, "service.port", &port) < 0)
         return sg_fail(err, SG_NOT_FOUND, "the service does not run");
     (void)read_number(b->dir, "nginx.port", &nginx);
-    *ret = (struct sg_service) { .port = (uint16_t)port, .nginx_port = (uint16_t)nginx };
+    (void)read_number(b->dir, "names.port", &names);
+    *ret = (struct sg_service) { .port = (uint16_t)port,
+                                 .nginx_port = (uint16_t)nginx,
+                                 .names_port = (uint16_t)names };
     (void)snprintf(ret->run_dir, sizeof ret->run_dir, "%s/run", b->dir);
     sg_auto_free char *local = sg_printf("%s/api.sock", ret->run_dir);
     struct sg_http h;
@@ -96,7 +99,7 @@ int sg_service_await_pool(struct sg_http *h, struct sg_err *err)
     return sg_fail(err, SG_TIMEOUT, "the pool does not fill");
 }
 
-/* ---- the daemon's memory ---- */
+/* ---- the memory of the service's programs ---- */
 
 /* serve's pid file, serve's child, the launcher's child: the only one called so. */
 static unsigned child_called(unsigned parent, const char *name)
@@ -115,21 +118,22 @@ static unsigned child_called(unsigned parent, const char *name)
     return 0;
 }
 
-int sg_service_daemon_kib(const struct sg_service *s, uint64_t *ret_kib, struct sg_err *err)
+int sg_service_kib(const struct sg_service *s, const char *program, uint64_t *ret_kib,
+                   struct sg_err *err)
 {
     char line[128];
     unsigned serve = 0;
     unsigned long kib = 0;
     (void)read_number(s->run_dir, "serve.pid", &serve);
     const unsigned launcher = serve ? child_called(serve, "sandglass-launcher") : 0;
-    const unsigned daemon = launcher ? child_called(launcher, "sandglassd") : 0;
-    sg_auto_free char *path = sg_printf("/proc/%u/status", daemon);
+    const unsigned pid = launcher ? child_called(launcher, program) : 0;
+    sg_auto_free char *path = sg_printf("/proc/%u/status", pid);
     sg_auto_file f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
         if (sscanf(line, "VmRSS: %lu", &kib) == 1)
             break;
     if (!kib)
-        return sg_fail(err, SG_NOT_FOUND, "no sandglassd runs");
+        return sg_fail(err, SG_NOT_FOUND, "no %s runs", program);
     *ret_kib = kib;
     return 0;
 }

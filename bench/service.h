@@ -9,6 +9,7 @@ enum { SG_BENCH_ID = 24 };
 
 struct sg_service {
     uint16_t port, nginx_port; /* nginx_port 0: there is none */
+    uint16_t names_port;       /* where the gate asks for names */
     char key[64];
     char run_dir[256];
 };
@@ -22,7 +23,9 @@ int sg_service_destroy(struct sg_http *h, const char *id, struct sg_err *err);
 int sg_service_exec_true(struct sg_http *h, const char *id, struct sg_err *err);
 /* Until as many are parked as are wanted. */
 int sg_service_await_pool(struct sg_http *h, struct sg_err *err);
-int sg_service_daemon_kib(const struct sg_service *s, uint64_t *ret_kib, struct sg_err *err);
+/* Of the launcher's child of that name. */
+int sg_service_kib(const struct sg_service *s, const char *program, uint64_t *ret_kib,
+                   struct sg_err *err);
 
 int sg_case_service(const struct sg_bench *b, struct sg_err *err);
 int sg_case_crowd(const struct sg_bench *b, struct sg_err *err);
@@ -32,4 +35,5 @@ int sg_case_router(const struct sg_bench *b, struct sg_err *err); /* without a s
 int sg_case_storage(const struct sg_bench *b, struct sg_err *err);
 /* case_disk.c: rows of the same case. */
 int sg_bench_disk(const struct sg_bench *b, struct sg_http *h, struct sg_err *err);
+int sg_case_gate(const struct sg_bench *b, struct sg_err *err);
 int sg_case_code(const struct sg_bench *b, struct sg_err *err);

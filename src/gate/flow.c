@@ -133,23 +133,6 @@ static void refuse(struct sg_flow *f, const char *rule)
 
 /* ---- dialling ---- */
 
-/* A datagram socket that is connected has chosen its own address and sent nothing: to an address of
- * this machine it comes from that same address. */
-bool sg_gate_is_own(const struct sg_addr *a)
-{
-    struct sockaddr_storage to, from = { 0 };
-    socklen_t n = sg_addr_to_sock(a, 9, &to), m = sizeof from;
-    struct sg_addr source;
-    uint16_t port;
-    sg_auto_fd fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return true; /* who cannot look does not dial */
-    if (connect(fd, (struct sockaddr *)&to, n) < 0)
-        return false; /* there is no way there at all */
-    return getsockname(fd, (struct sockaddr *)&from, &m) < 0 ||
-           !sg_addr_of_sock(&from, &source, &port) || sg_addr_is_same(&source, a);
-}
-
 static void set_options(int fd)
 {
     const int on = 1;
@@ -167,8 +150,8 @@ static void connected(struct sg_flow *f)
     sg_flow_relay(f);
 }
 
-/* The next address that takes it. */
-static void dial(struct sg_flow *f)
+/* The next address that takes it. False: there was none, and the flow is over. */
+static bool dial(struct sg_flow *f)
 {
     struct sg_loop *l = f->box->gate->loop;
     int last = ECONNREFUSED;
@@ -182,27 +165,28 @@ static void dial(struct sg_flow *f)
                                      .ready = on_server };
         if (f->server.fd < 0)
             break;
-        set_options(f->server.fd);
         const int got = connect(f->server.fd, (struct sockaddr *)&to, n);
         last = errno;
+        set_options(f->server.fd); /* not before: the far end is on its way meanwhile */
         if ((got == 0 || last == EINPROGRESS) && sg_io_want(l, &f->server, EPOLLOUT, NULL) == 0)
-            return;
+            return true;
     }
     sg_auto_free char *why = sg_printf("connect: %s", strerror(last));
     sg_flow_end(f, why);
+    return false;
 }
 
 static void on_server(struct sg_io *io, uint32_t events)
 {
-    (void)events;
     struct sg_flow *f = SG_OWNER(io, struct sg_flow, server);
     int error = 0;
     socklen_t n = sizeof error;
     if (f->is_connected) {
         sg_flow_relay(f);
-    } else if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error) {
+    } else if (events & (EPOLLERR | EPOLLHUP) &&
+               (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error)) {
         if (f->addr_at < f->addr_count) {
-            dial(f);
+            (void)dial(f);
             return;
         }
         sg_auto_free char *why = sg_printf("connect: %s", strerror(error));
@@ -223,9 +207,9 @@ static void dial_late(struct sg_timer *t, uint64_t now_ns)
 static void judge(const struct sg_flow *f, const struct sg_addr *a, struct sg_netverdict *v)
 {
     const struct sg_target t = { .name = f->name, .addr = a, .port = f->port };
-    const struct sg_gate *g = f->box->gate;
+    struct sg_gate *g = f->box->gate;
     sg_policy_judge(sg_gate_box_rules(f->box), &g->permitted, &t, v);
-    if (v->is_allowed && a && sg_gate_is_own(a) && !sg_nets_has(&g->permitted, a)) {
+    if (v->is_allowed && a && !sg_nets_has(&g->permitted, a) && sg_gate_is_own(g, a)) {
         v->is_allowed = false;
         (void)snprintf(v->rule, sizeof v->rule, "always refused: this host");
     }
@@ -240,11 +224,8 @@ static void allow(struct sg_flow *f, const struct sg_netverdict *v)
     f->is_sniffed = !sg_policy_minds_names(sg_gate_box_rules(f->box)) || v->is_learned;
     f->timer.fire = dial_late;
     sg_timer_set(l, &f->timer, sg_loop_now(l) + DIAL_NS);
-    if (!f->is_sniffed && sg_io_want(l, &f->client, EPOLLIN, NULL) < 0) {
+    if (dial(f) && !f->is_sniffed && sg_io_want(l, &f->client, EPOLLIN, NULL) < 0)
         sg_flow_end(f, "out of memory");
-        return;
-    }
-    dial(f);
 }
 
 /* Every address is judged, and those that may be are dialled in turn. */
@@ -349,6 +330,7 @@ static struct sg_flow *new_flow(struct sg_gate_box *b, int fd)
     f->client = (struct sg_io) { .fd = fd, .ready = on_client };
     f->server.fd = -1;
     f->lookup.done = resolved;
+    f->low_mark = 1;
     sg_buf_init(&f->web_out, SG_HTTP_MAX_HEAD + SG_WEB_PIECE);
     sg_way_init(&f->up);
     sg_way_init(&f->down);
@@ -373,7 +355,6 @@ void sg_gate_flow_came(struct sg_acceptor *a, int fd)
         free_flow(f);
         return;
     }
-    set_options(fd);
     const bool is_name = sg_gate_box_name_of(b, &f->wanted, &name);
     if (is_over_limit(f, &limit))
         sg_flow_refuse(f, limit, false);

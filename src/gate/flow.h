@@ -40,6 +40,7 @@ struct sg_flow {
     struct sg_buf web_out; /* of it: what may go on */
     bool is_asking;        /* for an upgrade */
     size_t sniffed;        /* bytes that were looked at */
+    int low_mark;          /* SO_RCVLOWAT of the client */
     bool is_learned, is_connected, is_sniffed, is_told;
     bool is_waiting; /* for an allowance */
     struct sg_flow *next_waiting;

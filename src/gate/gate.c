@@ -15,8 +15,14 @@
 #include "gate/resolve.h"
 #include "base/banned.h"
 
-enum { MESSAGES_A_TURN = 32, TOLD_MAX = 8192, TOLD_A_SECOND = 200, TOLD_BURST = 1000 };
-static const uint64_t USAGE_NS = 1000000000;
+enum {
+    MESSAGES_A_TURN = 32,
+    TOLD_MAX = 8192,
+    TOLD_A_SECOND = 200,
+    TOLD_BURST = 1000,
+    TOLD_AT_ONCE = 64
+};
+static const uint64_t USAGE_NS = 1000000000, TELL_NS = 20000000;
 
 struct sg_told {
     struct sg_told *next;
@@ -43,7 +49,15 @@ static void flush(struct sg_gate *g)
         (void)sg_io_want(g->loop, &g->daemon, EPOLLIN | (g->told ? EPOLLOUT : 0u), NULL);
 }
 
-/* Answers are never left out: there are as many as questions, and those come from one who waits. */
+static void tell_now(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    flush(SG_OWNER(t, struct sg_gate, telling));
+}
+
+/* Answers are never left out: there are as many as questions, and those come from one who waits.
+ * News wait a moment for others: to wake the daemon for every connection takes as long as to make
+ * one, of a processor that both ends of it need. */
 static void send_daemon(struct sg_gate *g, const struct sg_msg *m)
 {
     struct sg_err err = { 0 };
@@ -62,7 +76,10 @@ static void send_daemon(struct sg_gate *g, const struct sg_msg *m)
     *g->told_end = t;
     g->told_end = &t->next;
     g->told_count++;
-    flush(g);
+    if (m->id || g->told_count > TOLD_AT_ONCE)
+        flush(g);
+    else if (!sg_timer_is_set(&g->telling))
+        sg_timer_set(g->loop, &g->telling, sg_loop_now(g->loop) + TELL_NS);
 }
 
 static uint64_t unix_ms(void)
@@ -257,6 +274,7 @@ struct sg_gate *sg_gate_new(struct sg_loop *l, const struct sg_gate_options *o, 
     g->launcher = (struct sg_io) { .fd = o->launcher_fd, .ready = on_launcher };
     g->told_end = &g->told;
     g->usage.fire = tell_usage;
+    g->telling.fire = tell_now;
     sg_packet_init(&g->packet);
     sg_buf_init(&g->out, SG_CTL_MAX_BYTES);
     sg_map_init(&g->boxes);
@@ -277,6 +295,7 @@ void sg_gate_free(struct sg_gate *g)
     for (struct sg_gate_box *b; (b = sg_map_next(&g->boxes, &cursor)); cursor = 0)
         sg_gate_box_free(b);
     sg_timer_stop(g->loop, &g->usage);
+    sg_timer_stop(g->loop, &g->telling);
     sg_timer_stop(g->loop, &g->refill);
     sg_io_drop(g->loop, &g->launcher);
     sg_io_drop(g->loop, &g->daemon);

@@ -7,7 +7,7 @@
  *     dns.c      answers to its questions for names       resolve.c  our own questions, upstream
  *     flow.c     one connection: judged, dialled          relay.c    joined
  *     sniff.c    what a connection says of itself         web.c      the same for all of HTTP/1
- *     udp.c      datagrams, where a rule allows them
+ *     udp.c      datagrams, where a rule allows them      own.c      is it this machine?
  *
  * G1. Closed unless told otherwise: a sandbox without sockets reaches nothing, one without a policy
  *     is refused everything, and what cannot be understood is refused.
@@ -73,6 +73,13 @@ struct sg_gate_box {
     struct sg_msg_g_usage usage; /* since it was last told */
 };
 
+enum { SG_GATE_OWN = 64 };
+struct sg_own { /* an address that was asked about; until_ns 0: none */
+    struct sg_addr addr;
+    bool is_own;
+    uint64_t until_ns;
+};
+
 struct sg_gate {
     struct sg_loop *loop;
     struct sg_io launcher, daemon;
@@ -83,7 +90,8 @@ struct sg_gate {
     struct sg_map boxes;
     struct sg_nets permitted;
     struct sg_resolver *resolver;
-    struct sg_timer usage, refill;
+    struct sg_timer usage, refill, telling;
+    struct sg_own own[SG_GATE_OWN];
     struct sg_flow *waiting; /* for an allowance */
     uint64_t lost;           /* decisions that nobody could be told of */
 };
@@ -150,5 +158,8 @@ void sg_gate_udp_forget(struct sg_gate_box *b);
 void sg_gate_flow_came(struct sg_acceptor *a, int fd);
 void sg_gate_flow_recheck(struct sg_gate_box *b);
 void sg_gate_flow_forget(struct sg_gate_box *b);
+
+/* ---- own.c ---- */
+
 /* Whether the address is one of this machine's own. */
-bool sg_gate_is_own(const struct sg_addr *a);
+bool sg_gate_is_own(struct sg_gate *g, const struct sg_addr *a);

@@ -75,7 +75,9 @@ void sg_flow_agrees(const struct sg_flow *f, struct sg_str said, struct sg_netve
 static int wait_beyond(struct sg_flow *f, int n)
 {
     const int low = n + 1;
-    (void)setsockopt(f->client.fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
+    if (low != f->low_mark)
+        (void)setsockopt(f->client.fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
+    f->low_mark = low;
     return 0;
 }
 

@@ -185,9 +185,9 @@ static void on_reply(struct sg_io *io, uint32_t events)
 static void judge(const struct sg_udp *u, const struct sg_addr *a, struct sg_netverdict *v)
 {
     const struct sg_target t = { .name = u->name, .addr = a, .port = u->to_port, .is_udp = true };
-    const struct sg_gate *g = u->box->gate;
+    struct sg_gate *g = u->box->gate;
     sg_policy_judge(sg_gate_box_rules(u->box), &g->permitted, &t, v);
-    if (v->is_allowed && a && sg_gate_is_own(a) && !sg_nets_has(&g->permitted, a)) {
+    if (v->is_allowed && a && !sg_nets_has(&g->permitted, a) && sg_gate_is_own(g, a)) {
         v->is_allowed = false;
         (void)snprintf(v->rule, sizeof v->rule, "always refused: this host");
     }

@@ -19,16 +19,21 @@
 #include "base/banned.h"
 
 enum { BACKLOG = 4096, LOOPBACK_INDEX = 1, UDP_BYTES = 1 << 20 };
+enum { ADDS = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK };
+#define OWN_ADDRESS 0xc6120002u /* 198.18.0.2: of the range that no name gets (gate/box.c) */
 
-/* ---- routes ---- */
+/* ---- routes and an address ---- */
 
-struct route {
+struct request {
     struct nlmsghdr head;
-    struct rtmsg route;
+    union {
+        struct rtmsg route;
+        struct ifaddrmsg address;
+    };
     uint8_t attributes[64];
 };
 
-static void add_attribute(struct route *r, uint16_t type, const void *p, size_t n)
+static void add_attribute(struct request *r, uint16_t type, const void *p, size_t n)
 {
     struct rtattr *a = (struct rtattr *)(void *)((uint8_t *)r + NLMSG_ALIGN(r->head.nlmsg_len));
     a->rta_type = type;
@@ -37,36 +42,56 @@ static void add_attribute(struct route *r, uint16_t type, const void *p, size_t 
     r->head.nlmsg_len = (uint32_t)(NLMSG_ALIGN(r->head.nlmsg_len) + a->rta_len);
 }
 
+static int ask(int nl, const struct request *r, const char *what, struct sg_err *err)
+{
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr error;
+        uint8_t rest[256];
+    } answer = { 0 };
+    if (send(nl, r, r->head.nlmsg_len, 0) < 0 || recv(nl, &answer, sizeof answer, 0) < 0)
+        return sg_fail_sys(err, "ask for %s", what);
+    if (answer.head.nlmsg_type != NLMSG_ERROR || answer.error.error == 0)
+        return 0;
+    errno = -answer.error.error;
+    return sg_fail_sys(err, "add %s", what);
+}
+
 /* local default dev lo: all addresses are ours, and what goes out comes from the loopback address.
  * Without that source a reply would be addressed to the foreign address, and led to us again. */
 static int add_route(int nl, uint8_t family, struct sg_err *err)
 {
-    struct route r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof r.route),
-                                 .nlmsg_type = RTM_NEWROUTE,
-                                 .nlmsg_flags =
-                                     NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK },
-                       .route = { .rtm_family = family,
-                                  .rtm_table = RT_TABLE_LOCAL,
-                                  .rtm_type = RTN_LOCAL,
-                                  .rtm_scope = RT_SCOPE_HOST,
-                                  .rtm_protocol = RTPROT_STATIC } };
+    struct request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof r.route),
+                                   .nlmsg_type = RTM_NEWROUTE,
+                                   .nlmsg_flags = ADDS },
+                         .route = { .rtm_family = family,
+                                    .rtm_table = RT_TABLE_LOCAL,
+                                    .rtm_type = RTN_LOCAL,
+                                    .rtm_scope = RT_SCOPE_HOST,
+                                    .rtm_protocol = RTPROT_STATIC } };
     const uint32_t device = LOOPBACK_INDEX;
     const struct in_addr four = { htonl(INADDR_LOOPBACK) };
     const bool is_four = family == AF_INET;
     add_attribute(&r, RTA_OIF, &device, sizeof device);
     add_attribute(&r, RTA_PREFSRC, is_four ? (const void *)&four : (const void *)&in6addr_loopback,
                   is_four ? sizeof four : sizeof in6addr_loopback);
-    struct {
-        struct nlmsghdr head;
-        struct nlmsgerr error;
-        uint8_t rest[256];
-    } answer = { 0 };
-    if (send(nl, &r, r.head.nlmsg_len, 0) < 0 || recv(nl, &answer, sizeof answer, 0) < 0)
-        return sg_fail_sys(err, "ask for a route");
-    if (answer.head.nlmsg_type != NLMSG_ERROR || answer.error.error == 0)
-        return 0;
-    errno = -answer.error.error;
-    return sg_fail_sys(err, "add a route");
+    return ask(nl, &r, "a route", err);
+}
+
+/* An address that is not loopback's: resolvers that ask only for what the machine could use
+ * (AI_ADDRCONFIG) would find that it can use nothing. IPv4, as what names are bound to. */
+static int add_address(int nl, struct sg_err *err)
+{
+    struct request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof r.address),
+                                   .nlmsg_type = RTM_NEWADDR,
+                                   .nlmsg_flags = ADDS },
+                         .address = { .ifa_family = AF_INET,
+                                      .ifa_prefixlen = 32,
+                                      .ifa_scope = RT_SCOPE_HOST,
+                                      .ifa_index = LOOPBACK_INDEX } };
+    const struct in_addr own = { htonl(OWN_ADDRESS) };
+    add_attribute(&r, IFA_LOCAL, &own, sizeof own);
+    return ask(nl, &r, "an address", err);
 }
 
 /* A kernel without IPv6 has no such sockets either: nothing can come that way. */
@@ -75,6 +100,8 @@ static int add_routes(struct sg_err *err)
     sg_auto_fd nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (nl < 0)
         return sg_fail_sys(err, "make a socket for routes");
+    if (add_address(nl, err) < 0)
+        return -1;
     return add_route(nl, AF_INET, err) < 0 || add_route(nl, AF_INET6, err) < 0 ? -1 : 0;
 }
 
@@ -92,12 +119,14 @@ static int make_socket(int type, int *ret, struct sg_err *err)
     return 0;
 }
 
+/* Options of the listener are those of what is accepted from it. */
 static int make_tcp(int *ret, struct sg_err *err)
 {
+    const int on = 1;
     sg_auto_fd fd = -1;
     if (make_socket(SOCK_STREAM, &fd, err) < 0)
         return -1;
-    if (listen(fd, BACKLOG) < 0)
+    if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) < 0 || listen(fd, BACKLOG) < 0)
         return sg_fail_sys(err, "listen");
     *ret = sg_take_fd(&fd);
     return 0;

@@ -255,7 +255,10 @@ void sg_net_gate(void *arg, int fd)
     };
     struct sg_manager *m = arg;
     struct sg_err err = { 0 };
-    sg_peer_free(sg_take_ptr(&m->gate));
+    if (m->gate) { /* whose end has not come to us yet: who asked it is answered now */
+        (void)sg_fail(&err, SG_UNAVAILABLE, "the gate was started again");
+        sg_peer_end(m->gate, &err);
+    }
     m->gate = sg_peer_new(m->loop, fd, m->epoch, &ops, m, &err);
     if (!m->gate)
         sg_log(SG_LOG_ERROR, "no connection to the gate", SG_KV("error", err.msg));

@@ -427,6 +427,18 @@ void sg_peer_free(struct sg_peer *p)
     leave_shared();
 }
 
+void sg_peer_end(struct sg_peer *p, const struct sg_err *err)
+{
+    bool is_gone = false;
+    assert(!p->is_gone);
+    if (p->is_lost)
+        return;
+    p->is_gone = &is_gone;
+    lose(p, err, &is_gone);
+    if (!is_gone)
+        p->is_gone = NULL;
+}
+
 int sg_peer_ask(struct sg_peer *p, struct sg_msg *m, const int *fds, unsigned fd_count,
                 sg_peer_answer *answer, void *arg, struct sg_err *err)
 {

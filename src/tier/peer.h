@@ -38,6 +38,9 @@ struct sg_peer_ops {
 struct sg_peer *sg_peer_new(struct sg_loop *l, int fd, uint32_t epoch,
                             const struct sg_peer_ops *ops, void *arg, struct sg_err *err);
 void sg_peer_free(struct sg_peer *p); /* calls nothing back */
+/* As if the connection had ended by itself: everybody is answered with `err`, then `lost` is
+ * called, in which the peer may be freed. Not from inside one of its own callbacks. */
+void sg_peer_end(struct sg_peer *p, const struct sg_err *err);
 
 /* Sets m->id and m->epoch. `fds` are borrowed (a queued message keeps duplicates). `answer` NULL:
  * the answer is of no interest. Waits for room in a bounded queue; SG_EXHAUSTED past it. */

@@ -21,6 +21,8 @@ def test_a_name_gets_a_synthetic_address_that_leads_there(gate_box):
     b = gate_box({"mode": "filtered", "allow": ["example.com"]})
     address, = b.one("name", "example.com")
     assert address.startswith("198.18.")
+    # who asks only for what the machine could use (AI_ADDRCONFIG) finds it, too
+    assert address in b.run("getent", "ahostsv4", "example.com")["stdout"]
     assert b.one("tcp", "example.com", 7, "hello") == "hello"
     row = b.logged(name="example.com", verdict="allowed", port=7)
     assert (row["address"], row["rule"], row["bytesOut"], row["bytesIn"]) == (

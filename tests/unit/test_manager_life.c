@@ -465,6 +465,30 @@ static void an_ending_service_answers_each_change_of_a_network_once(void **state
     (void)close(fds[1]);
 }
 
+/* The next gate's connection may be there before the end of the last one's. */
+static void a_change_that_a_replaced_gate_never_answered_is_answered(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r, NULL);
+    const struct sg_policy all = { .mode = SG_MODE_OPEN };
+    struct told asked = { 0 };
+    struct sg_err err;
+    int old[2], next[2];
+
+    assert_ok(sg_chan_pair(old, &err), err);
+    assert_ok(sg_chan_pair(next, &err), err);
+    sg_net_gate(r->m, old[0]);
+    assert_ok(sg_manager_set_network(s, &r->who, &all, tell, &asked, &err), err);
+    rig_until(r, r->asked[SG_MSG_L_NET]);
+    rig_run_ms(r, 20);
+    assert_int_equal(asked.calls, 0);
+    sg_net_gate(r->m, next[0]);
+    rig_until(r, asked.calls == 1);
+    assert_int_equal(asked.well, 1); /* the new one is told of every policy */
+    (void)close(old[1]);
+    (void)close(next[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +513,7 @@ int main(void)
         RIG_TEST(whatever_happens_every_caller_is_answered_once_and_nothing_stays),
         RIG_TEST(an_ending_service_answers_everybody_and_leaves_the_cells),
         RIG_TEST(an_ending_service_answers_each_change_of_a_network_once),
+        RIG_TEST(a_change_that_a_replaced_gate_never_answered_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

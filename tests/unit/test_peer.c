@@ -516,6 +516,23 @@ static void a_bad_message_is_refused_and_leaves_no_question(void **state)
     assert_int_equal(sg_peer_open_questions(r->peer), 0);
 }
 
+static void an_end_that_we_make_answers_every_question_too(void **state)
+{
+    struct rig *r = *state;
+    struct answer a = { 0 }, b = { .frees = true };
+    struct sg_err why = { 0 };
+
+    ask(r, &a);
+    ask(r, &b);
+    (void)sg_fail(&why, SG_UNAVAILABLE, "there is another one");
+    sg_peer_end(r->peer, &why);
+    assert_int_equal(a.calls, 1);
+    assert_int_equal(b.calls, 1);
+    assert_int_equal(a.err.kind, SG_UNAVAILABLE);
+    assert_null(r->peer); /* freed by the second, so that nobody was told of the end */
+    assert_int_equal(r->lost, 0);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void)
@@ -534,6 +551,7 @@ int main(void)
         EACH(a_peer_may_be_freed_by_its_news),
         EACH(the_end_answers_every_question_then_tells_once),
         EACH(what_was_sent_before_the_end_still_arrives),
+        EACH(an_end_that_we_make_answers_every_question_too),
         EACH(garbage_ends_the_connection),
         EACH(a_message_of_our_own_side_ends_the_connection),
         EACH(a_descriptor_comes_with_its_answer_or_is_closed),
