@@ -138,6 +138,15 @@ const char *sg_call_domain(struct sg_call *c)
     return is_ours ? name : own;
 }
 
+const char *sg_call_origin(struct sg_call *c)
+{
+    const char *host = sg_call_header(c, "Host");
+    const char *text =
+        host ? sg_arena_printf(&c->arena, "%s://%s", c->conn->sock.session ? "https" : "http", host)
+             : NULL;
+    return text ? text : "";
+}
+
 int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err)
 {
     if (sg_server_charge(c->conn, org, err) == 0)

@@ -104,6 +104,9 @@ int sg_call_pairs(struct sg_call *c, const struct sg_jval *v, const char *what,
  * client that asked at api.NAME came; NULL: there is none. In the arena, or the server's. */
 const char *sg_call_domain(struct sg_call *c);
 
+/* "https://host:port", as this client reached us; "" where it did not say. In the arena. */
+const char *sg_call_origin(struct sg_call *c);
+
 /* Counts the call's connection as the organisation's, as a key does; SG_EXHAUSTED: it has its share
  * already, and this connection ends with the reply. */
 int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err);

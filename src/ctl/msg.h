@@ -128,6 +128,8 @@ enum sg_msg_type {
     SG_MSG_K_LISTED,
     /* keeper to launcher, unasked */
     SG_MSG_K_STATE,
+    /* a request that came later: numbers stay what they were */
+    SG_MSG_PUT,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -187,6 +189,7 @@ enum { /* WRITE; without the first two a new file takes the place of the path */
        SG_WRITE_PARENTS = 8, /* missing directories are made */
        SG_WRITE_LABELS = 16, /* its labels are those given, and no others */
 };
+enum { SG_PUT_INTO = 1, SG_PUT_MODE = 2 }; /* PUT: `path` is a directory; `mode` is to be set */
 enum { SG_WRITE_SEAL = 1 }; /* WRITE: the last byte in the pipe, which says that all came */
 enum { SG_FIND_TEXT = 1 };  /* FIND: `text` is looked for in files */
 enum {                      /* L_CELL and L_WELCOME flags */
@@ -312,6 +315,10 @@ struct sg_msg_release {
 struct sg_msg_tar {
     struct sg_text user, path;
     uint32_t flags;
+};
+struct sg_msg_put { /* `source`: what of the archive; `owner`: "", as of `user` */
+    struct sg_text user, path, source, owner;
+    uint32_t flags, mode;
 };
 struct sg_msg_write {
     struct sg_text user, path;
@@ -489,6 +496,7 @@ struct sg_msg {
         struct sg_msg_changed changed;
         struct sg_msg_release release;
         struct sg_msg_tar tar;
+        struct sg_msg_put put;
         struct sg_msg_find find;
         struct sg_msg_write write;
         struct sg_msg_kept kept;

@@ -93,6 +93,14 @@ static const struct sg_field changed[] = { U32(changed, watch, ANY), U32(changed
 static const struct sg_field release[] = { TEXT(release, tag, SG_CTL_MAX_TAG) };
 static const struct sg_field tar[] = { TEXT(tar, user, USER_MAX), TEXT(tar, path, SG_CTL_MAX_PATH),
                                        U32(tar, flags, 3) };
+static const struct sg_field put[] = {
+    TEXT(put, user, USER_MAX),
+    TEXT(put, path, SG_CTL_MAX_PATH),
+    TEXT(put, source, SG_CTL_MAX_PATH),
+    TEXT(put, owner, USER_MAX),
+    U32(put, flags, 3),
+    U32(put, mode, 07777),
+};
 static const struct sg_field find[] = {
     TEXT(find, user, USER_MAX),  TEXT(find, path, SG_CTL_MAX_PATH),
     TEXT(find, name, LABEL_MAX), TEXT(find, text, TEXT_MAX),
@@ -254,6 +262,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_TAR_OUT] = ROW("tar_out", SG_ROLE_REQUEST, 1, tar),
     [SG_MSG_FIND] = ROW("find", SG_ROLE_REQUEST, 1, find),
     [SG_MSG_WRITE] = ROW("write", SG_ROLE_REQUEST, 1, write_),
+    [SG_MSG_PUT] = ROW("put", SG_ROLE_REQUEST, 1, put),
     [SG_MSG_OK] = BARE("ok", SG_ROLE_REPLY),
     [SG_MSG_ERROR] = ROW("error", SG_ROLE_REPLY, 0, error),
     [SG_MSG_SPAWNED] = ROW("spawned", SG_ROLE_REPLY, 0, spawned),

@@ -47,7 +47,7 @@ struct service {
     struct sg_manager *manager;
     struct sg_server *server;
     struct sg_io launcher; /* a duplicate: only its end is of interest */
-    int journal_fd, tcp_fd, unix_fd;
+    int journal_fd, upload_fd, tcp_fd, unix_fd;
     struct sg_manager_options manager_options;
     char *domain; /* owned; NULL: none */
     bool is_draining;
@@ -89,6 +89,17 @@ static int open_journals(struct service *s, struct sg_err *err)
     return 0;
 }
 
+static int open_uploads(struct service *s, struct sg_err *err)
+{
+    sg_auto_free char *path = sg_printf("%s/uploads", s->o->dir);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return sg_fail_sys(err, "make the directory of uploads");
+    s->upload_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (s->upload_fd < 0)
+        return sg_fail_sys(err, "open the directory of uploads");
+    return 0;
+}
+
 static void set_manager_options(struct service *s)
 {
     struct sg_settings *set = s->o->settings;
@@ -101,6 +112,7 @@ static void set_manager_options(struct service *s)
         .journal_bytes = set->journal_bytes,
         .default_template = set->template,
         .journal_dir_fd = s->journal_fd,
+        .upload_dir_fd = s->upload_fd,
         .reconcile_ms = set->reconcile_ms,
         .seal_to = s->o->seal_to,
         .rules = rules,
@@ -246,7 +258,8 @@ static int watch(struct service *s, struct sg_err *err)
 static int start(struct service *s, struct sg_err *err)
 {
     int launcher_fd = s->o->launcher_fd;
-    if (watch(s, err) < 0 || open_store(s, err) < 0 || open_journals(s, err) < 0) {
+    if (watch(s, err) < 0 || open_store(s, err) < 0 || open_journals(s, err) < 0 ||
+        open_uploads(s, err) < 0) {
         sg_close_p(&launcher_fd);
         return -1;
     }
@@ -269,6 +282,7 @@ static void end(struct service *s)
     sg_store_close(s->store);
     sg_loop_free(s->loop);
     sg_close_p(&s->journal_fd);
+    sg_close_p(&s->upload_fd);
     sg_close_p(&s->tcp_fd);
     sg_close_p(&s->unix_fd);
     free(s->domain);
@@ -280,6 +294,7 @@ int sg_service_run(const struct sg_service_options *o, struct sg_err *err)
         .o = o,
         .launcher.fd = -1,
         .journal_fd = -1,
+        .upload_fd = -1,
         .tcp_fd = o->tcp_fd,
         .unix_fd = o->unix_fd,
     };

@@ -147,7 +147,7 @@ sg_handler sg_handle_reclaim, sg_handle_release;
 sg_handler sg_handle_open, sg_handle_stat, sg_handle_list, sg_handle_make, sg_handle_move,
     sg_handle_setattr, sg_handle_remove;
 sg_handler sg_handle_watch, sg_handle_unwatch, sg_handle_dial;
-sg_handler sg_handle_tar_in, sg_handle_tar_out, sg_handle_find, sg_handle_write;
+sg_handler sg_handle_tar_in, sg_handle_tar_out, sg_handle_find, sg_handle_write, sg_handle_put;
 
 /* ---- session.c ---- */
 

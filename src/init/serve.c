@@ -121,6 +121,7 @@ static const struct {
     [SG_MSG_TAR_OUT] = { sg_handle_tar_out, USER(tar), true },
     [SG_MSG_FIND] = { sg_handle_find, USER(find), true },
     [SG_MSG_WRITE] = { sg_handle_write, USER(write), true },
+    [SG_MSG_PUT] = { sg_handle_put, USER(put), true },
 #undef USER
 };
 

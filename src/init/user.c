@@ -210,6 +210,28 @@ int sg_users_find(struct sg_users *u, const char *who, bool is_one_user, struct 
     return 0;
 }
 
+int sg_users_find_owner(struct sg_users *u, const char *text, struct sg_user *ret,
+                        struct sg_err *err)
+{
+    struct sg_str file = content(&u->group), line, f[GROUP_FIELDS];
+    const char *colon = strchr(text, ':');
+    sg_auto_free char *name = sg_printf("%.*s", colon ? (int)(colon - text) : -1, text);
+    struct sg_user user;
+    uint32_t gid = 0;
+    if (sg_users_find(u, name, false, &user, err) < 0)
+        return -1;
+    bool is_known = !colon || !colon[1] || parse_id(sg_str_of(colon + 1), &gid);
+    while (!is_known && next_line(&file, &line))
+        is_known =
+            split(line, f, GROUP_FIELDS) && sg_str_is(f[0], colon + 1) && parse_id(f[2], &gid);
+    if (!is_known)
+        return sg_fail(err, SG_NOT_FOUND, "no group %s", sg_quote(colon + 1).s);
+    if (colon && colon[1])
+        user.gid = gid;
+    *ret = user;
+    return 0;
+}
+
 void sg_users_name(struct sg_users *u, uid_t uid, char *ret)
 {
     struct sg_user user = { 0 };

@@ -49,6 +49,9 @@ void sg_users_done(struct sg_users *u);
  * init's own is SG_DENIED. SG_NOT_FOUND for an unknown name. */
 int sg_users_find(struct sg_users *u, const char *who, bool is_one_user, struct sg_user *ret,
                   struct sg_err *err);
+/* "user", "user:group", each a name or a number: the ids alone. */
+int sg_users_find_owner(struct sg_users *u, const char *text, struct sg_user *ret,
+                        struct sg_err *err);
 /* The names of ids, or "" (`ret` has room for SG_USER_NAME_MAX + 1). */
 void sg_users_name(struct sg_users *u, uid_t uid, char *ret);
 void sg_users_group_name(struct sg_users *u, gid_t gid, char *ret);

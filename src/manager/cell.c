@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "manager/life.h"
+#include "manager/traits.h"
 #include "tier/peer.h"
 #include "tier/tier.h"
 
@@ -88,6 +89,7 @@ static void copy_cell(struct sg_sandbox *s, const struct sg_msg_l_cell *c)
     set_text(&s->home, c->home);
     set_text(&s->workdir, c->workdir);
     set_text(&s->path, c->path);
+    sg_traits_apply(s);
     for (size_t i = 0; s->template_env && s->template_env[i]; i++)
         free(s->template_env[i]);
     free(s->template_env);

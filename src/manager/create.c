@@ -12,9 +12,11 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "manager/budget.h"
+#include "manager/built.h"
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
+#include "manager/traits.h"
 #include "manager/volume.h"
 #include "tier/tier.h"
 
@@ -79,7 +81,7 @@ int sg_template_name_check(const char *name, struct sg_err *err)
     return 0;
 }
 
-static int check_template(const struct sg_who *who, const char *name, struct sg_err *err)
+int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err)
 {
     char **permitted = who->key ? who->key->templates : NULL;
 
@@ -97,22 +99,42 @@ static int check_template(const struct sg_who *who, const char *name, struct sg_
 /* What was asked for, with the defaults filled in. */
 struct plan {
     const char *template, *snapshot; /* snapshot NULL: none */
+    const struct sg_traits *traits;  /* NULL: none */
+    const char *built;               /* the same */
     struct sg_sandbox_limits limits;
     uint64_t timeout_ms;
     struct sg_ask ask;
     struct sg_decision decision;
 };
 
-/* A snapshot of the caller's own goes before a template of that name. What a key may use goes by
- * what is below the snapshot. The launcher takes any snapshot's id for a template: one that is not
- * the caller's must not get there. */
+/* A template of the caller's own, then a snapshot, goes before a template of the server's. What a
+ * key may use goes by what is below the snapshot. The launcher takes any snapshot's id for a
+ * template: one that is not the caller's must not get there. */
 static int find_snapshot(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
                          struct plan *p, struct sg_err *err)
 {
-    const struct sg_snapshot *t = c->snapshot ? NULL : sg_snapshot_find(m, who, p->template, NULL);
-    p->snapshot = t ? t->id.s : c->snapshot;
-    if (t)
+    struct sg_build *build = NULL;
+    const struct sg_built *b = NULL;
+    const struct sg_snapshot *t = NULL;
+    p->snapshot = c->snapshot;
+    p->traits = c->traits;
+    p->built = c->built;
+    if (!c->snapshot && !c->is_internal && !(b = sg_built_find(m, who, p->template, &build, NULL)))
+        t = sg_snapshot_find(m, who, p->template, NULL);
+    if (b) {
+        p->snapshot = build->snapshot[0] ? build->snapshot : NULL;
+        p->template = build->base;
+        p->traits = &build->traits;
+        p->built = b->id.s;
+        if (!p->limits.mem_bytes)
+            p->limits.mem_bytes = build->limits.mem_bytes;
+        if (!p->limits.cpu_milli)
+            p->limits.cpu_milli = build->limits.cpu_milli;
+    } else if (t) {
+        p->snapshot = t->id.s;
         p->template = t->template;
+        p->traits = &t->traits;
+    }
     if (!p->snapshot && sg_id_is_valid(p->template, 't'))
         return sg_fail(err, SG_NOT_FOUND, "no snapshot %s", sg_quote(p->template).s);
     return 0;
@@ -169,7 +191,7 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
                       .timeout_ms = c->timeout_ms };
 
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || find_snapshot(m, who, c, &p, err) < 0 ||
-        check_template(who, p.template, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
+        sg_template_permitted(who, p.template, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
         sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
         sg_pairs_check("env", c->env, c->env_n, true, err) < 0 ||
@@ -197,6 +219,14 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
 int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
                       sg_sandbox_cb *cb, void *arg, struct sg_err *err)
 {
+    struct sg_sandbox *s;
+    return sg_manager_create_internal(m, who, c, cb, arg, &s, err);
+}
+
+int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
+                               const struct sg_create *c, sg_sandbox_cb *cb, void *arg,
+                               struct sg_sandbox **ret, struct sg_err *err)
+{
     struct plan p;
 
     if (!m->is_ready || m->is_ending)
@@ -212,6 +242,10 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     s->state = SBX_CREATING;
     s->template = sg_strdup(p.template);
     s->snapshot = p.snapshot ? sg_strdup(p.snapshot) : NULL;
+    s->is_internal = c->is_internal;
+    s->built = p.built ? sg_strdup(p.built) : NULL;
+    if (p.traits)
+        sg_traits_copy(&s->traits, p.traits);
     s->parent = c->parent ? sg_strdup(c->parent) : NULL;
     s->drops_memory = c->drops_memory;
     s->limits = p.limits;
@@ -233,8 +267,11 @@ int sg_manager_create(struct sg_manager *m, const struct sg_who *who, const stru
     sg_quota_charge(s);
     sg_list_add(s);
     sg_manager_audit_value(m, who, "sandbox.create", s, "template", s->template);
+    if (s->built)
+        sg_built_spawned(m, s->built);
     sg_create_begin(s);
     sg_life_wait(&s->life->waiting, cb, arg);
+    *ret = s;
     return 0;
 }
 
@@ -332,13 +369,25 @@ static void running(struct sg_sandbox *s)
     bool is_first = !life->is_known;
 
     life->is_known = true;
-    sg_life_must(s, EV_READY);
     m->metrics.creates++;
     m->metrics.creates_parked += s->was_parked;
     sg_histogram_add(&m->metrics.create, sg_loop_now(m->loop) - life->began_ns);
     sg_life_event(s, is_first ? "sandbox.created" : "sandbox.recreated", "template", s->template);
     sg_usage_created(s);
     sg_life_end(s, NULL);
+}
+
+/* Of a template whose start command is to run: see traits.h. */
+static void started(struct sg_sandbox *s, const struct sg_err *err)
+{
+    if (!err) {
+        running(s);
+        return;
+    }
+    struct sg_err why = *err;
+    sg_life_must(s, EV_FAIL);
+    sg_life_must(s, EV_RETRY);
+    attempt_failed(s, &why);
 }
 
 static void answered(struct sg_sandbox *s)
@@ -352,7 +401,11 @@ static void answered(struct sg_sandbox *s)
         (void)sg_fail(&err, SG_UNAVAILABLE, "the new sandbox ended: %s", s->life->death_cause);
         attempt_failed(s, &err);
     } else {
-        running(s);
+        sg_life_must(s, EV_READY);
+        if (s->traits.start)
+            sg_start_begin(s, started);
+        else
+            running(s);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "manager/life.h"
+#include "manager/traits.h"
 
 #include "base/banned.h"
 
@@ -46,6 +47,7 @@ void sg_death_report(struct sg_sandbox *s, enum sg_state_event e, const char *ca
     (void)snprintf(life->death_cause, sizeof life->death_cause, "%s", cause);
     sg_timer_stop(s->manager->loop, &life->grace);
     sg_cell_cut(s); /* what is under way learns of it */
+    sg_start_stop(s);
     sg_life_settle(s);
 }
 

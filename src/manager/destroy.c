@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "manager/life.h"
+#include "manager/traits.h"
 
 #include "base/banned.h"
 
@@ -98,6 +99,7 @@ int sg_manager_destroy(struct sg_sandbox *s, const struct sg_who *who, sg_sandbo
     s->life->wants_end = true;
     if (s->life->op == OP_STOP)
         sg_cell_cut(s);
+    sg_start_stop(s);
     sg_life_settle(s);
     return 0;
 }

@@ -74,6 +74,9 @@ static int make_environment(struct environment *e, const struct sg_sandbox *s,
     for (char **t = s->template_env; t && *t; t++)
         if (strchr(*t, '=') && set_whole(e, sg_arena_copy(e->arena, *t, strlen(*t)), err) < 0)
             return -1;
+    for (size_t i = 0; i < s->traits.env.n; i++)
+        if (set_pair(e, s->traits.env.v[i].name, s->traits.env.v[i].value, err) < 0)
+            return -1;
     for (size_t i = 0; i < s->env.n; i++)
         if (set_pair(e, s->env.v[i].name, s->env.v[i].value, err) < 0)
             return -1;

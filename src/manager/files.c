@@ -86,6 +86,7 @@ static const struct rule {
     [SG_MSG_TAR_OUT] = { SG_SCOPE_READ, NULL, AT(tar.user), AT(tar.path), 0, NULL },
     [SG_MSG_WRITE] = { 0, NULL, AT(write.user), AT(write.path), 0, NULL }, /* files_write.c */
     [SG_MSG_TAR_IN] = { SG_SCOPE_EXEC, "file.unpack", AT(tar.user), AT(tar.path), 0, NULL },
+    [SG_MSG_PUT] = { SG_SCOPE_EXEC, "file.unpack", AT(put.user), AT(put.path), 0, NULL },
     [SG_MSG_MAKE] = { SG_SCOPE_EXEC, "file.make", AT(make.user), AT(make.path), 0, NULL },
     [SG_MSG_MOVE] = { SG_SCOPE_EXEC, "file.move", AT(move.user), AT(move.from), AT(move.to), NULL },
     [SG_MSG_REMOVE] = { SG_SCOPE_EXEC, "file.remove", AT(remove.user), AT(remove.path), 0, NULL },

@@ -11,6 +11,7 @@
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
+#include "manager/traits.h"
 
 #include "base/banned.h"
 
@@ -18,7 +19,8 @@ struct forking {
     struct sg_manager *m;
     struct sg_who who;
     unsigned count, left;
-    char *template, *parent; /* owned */
+    char *template, *parent, *built; /* owned */
+    struct sg_traits traits;
     struct sg_pairs metadata, env;
     struct sg_mounts mounts; /* those of the sandbox, copied */
     struct sg_mount_spec *wanted;
@@ -44,6 +46,8 @@ static void free_forking(struct forking *f)
     free(f->doors);
     free(f->template);
     free(f->parent);
+    free(f->built);
+    sg_traits_done(&f->traits);
     sg_pairs_done(&f->metadata);
     sg_pairs_done(&f->env);
     sg_policy_done(&f->network);
@@ -129,6 +133,8 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     w->count = f->count;
     w->template = sg_strdup(s->template);
     w->parent = sg_strdup(s->id.s);
+    w->built = s->built ? sg_strdup(s->built) : NULL;
+    sg_traits_copy(&w->traits, &s->traits);
     sg_pairs_copy(&w->metadata, s->metadata.v, s->metadata.n);
     sg_pairs_copy(&w->env, s->env.v, s->env.n);
     sg_net_copy(&w->network, &s->network);
@@ -150,6 +156,8 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
         .env = w->env.v,
         .env_n = w->env.n,
         .parent = w->parent,
+        .traits = &w->traits,
+        .built = w->built,
         .network = &w->network,
     };
     w->v = sg_alloc(f->count * sizeof *w->v);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "manager/traits.h"
 #include "manager/volume.h"
 #include "tier/peer.h"
 
@@ -129,6 +130,8 @@ void sg_life_free(struct sg_sandbox *s)
     sg_map_done(&s->execs);
     sg_pairs_done(&s->metadata);
     sg_pairs_done(&s->env);
+    sg_traits_done(&s->traits);
+    free(s->built);
     sg_mounts_done(s);
     free(s->template);
     free(s->decision);

@@ -84,6 +84,7 @@ struct sg_life {
     bool is_counted;
     struct sg_sandbox_limits charged;
     struct sg_sandbox_limits wanted; /* by OP_LIMIT */
+    struct sg_starting *starting;    /* of OP_CREATE: its start command (start.c) */
     struct sg_snapshot *snapshot;    /* of OP_SNAPSHOT */
     char *snapshot_before;           /* owned: of what is under way, should it fail */
 
@@ -160,6 +161,12 @@ void sg_create_again(struct sg_sandbox *s);
 void sg_create_attempt(struct sg_sandbox *s); /* the operation is begun, the cell is gone */
 /* UINT64_MAX becomes the default. */
 int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err);
+/* Whether the key may use it. */
+int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err);
+/* One of ours; it is `*ret` before `cb` comes. */
+int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
+                               const struct sg_create *c, sg_sandbox_cb *cb, void *arg,
+                               struct sg_sandbox **ret, struct sg_err *err);
 int sg_template_name_check(const char *name, struct sg_err *err);
 int sg_pairs_check(const char *what, const struct sg_pair *v, size_t n, bool is_env,
                    struct sg_err *err);
@@ -200,6 +207,12 @@ int sg_snapshot_demand(struct sg_sandbox *s, const struct sg_who *who, const cha
 int sg_snapshot_hidden(struct sg_sandbox *s,
                        void (*cb)(void *arg, struct sg_snapshot *t, const struct sg_err *err),
                        void *arg, struct sg_err *err);
+/* Of a build: with a key and what the template is to say so far. */
+int sg_snapshot_layer(struct sg_sandbox *s, const char *key, const struct sg_traits *traits,
+                      void (*cb)(void *arg, struct sg_snapshot *t, const struct sg_err *err),
+                      void *arg, struct sg_err *err);
+void sg_snapshot_use_layer(struct sg_manager *m, struct sg_snapshot *t); /* now */
+/* Without asking: nobody uses it. */
 void sg_snapshot_remove_hidden(struct sg_manager *m, struct sg_snapshot *t);
 
 /* ---- death.c ---- */

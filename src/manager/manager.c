@@ -10,7 +10,9 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/log.h"
+#include "manager/build.h"
 #include "manager/life.h"
+#include "manager/upload.h"
 #include "meter/audit.h"
 #include "tier/peer.h"
 #include "tier/tier.h"
@@ -40,7 +42,8 @@ static void launcher_lost(void *arg, const struct sg_err *err)
 static int load(struct sg_manager *m, struct sg_err *err)
 {
     if (sg_rules_load(m, err) < 0 || sg_tenant_load(m, err) < 0 || sg_events_load(m, err) < 0 ||
-        sg_snapshots_load(m, err) < 0 || sg_recover_load(m, err) < 0)
+        sg_snapshots_load(m, err) < 0 || sg_built_load(m, err) < 0 || sg_uploads_load(m, err) < 0 ||
+        sg_recover_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -184,6 +187,9 @@ void sg_manager_free(struct sg_manager *m)
     while (m->graves)
         sg_life_free(m->graves);
     sg_map_done(&m->sandboxes);
+    sg_builds_end(m);
+    sg_built_free_all(m);
+    sg_uploads_free(m);
     sg_snapshots_free(m);
     sg_events_free(m);
     sg_tenant_free(m);

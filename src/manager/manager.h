@@ -29,6 +29,7 @@ struct sg_manager_options {
     uint64_t max_sandboxes, journal_bytes; /* journal: kept of each exec's output */
     const char *default_template;
     int journal_dir_fd; /* borrowed: where journals live */
+    int upload_dir_fd;  /* the same for archives of builds; -1: none are taken */
     struct sg_quota default_quota;
     uint64_t reconcile_ms;             /* between two looks at everything */
     const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
@@ -72,6 +73,9 @@ struct sg_create {
     /* Of a fork: the hidden snapshot, and whose. Else `template` may name a snapshot. */
     const char *snapshot, *parent;
     const struct sg_policy *network; /* NULL: none */
+    const struct sg_traits *traits;  /* of a fork and of ours; else those of `template` */
+    const char *built;               /* the same */
+    bool is_internal;                /* ours: nobody sees it */
 };
 enum { SG_DOOR_MAX = 64 << 10 };
 #define SG_TIER_METADATA "sandglass.tier" /* metadata that names the tier, where `ask` does not */

@@ -10,6 +10,7 @@
 #include "base/jsonr.h"
 #include "base/str.h"
 #include "manager/budget.h"
+#include "manager/build.h"
 #include "manager/life.h"
 #include "manager/snapshot.h"
 #include "manager/volume.h"
@@ -300,13 +301,18 @@ int sg_org_remove(struct sg_manager *m, const struct sg_who *who, const char *id
         if (s->org == o && !s->is_internal)
             return sg_fail(err, SG_CONFLICT, "the organisation has sandboxes; destroy them first");
         for (const struct sg_snapshot *t = m->newest_snapshot; t; t = t->older)
-            if (t->org == o)
+            if (t->org == o && !t->layer[0])
                 return sg_fail(err, SG_CONFLICT,
                                "the organisation has snapshots; remove them first");
     }
     for (const struct sg_volume *v = m->volumes; v; v = v->next)
         if (v->org == o)
             return sg_fail(err, SG_CONFLICT, "the organisation has volumes; remove them first");
+    for (const struct sg_built *b = m->built; b; b = b->next)
+        if (b->org == o && (b->tag_n || sg_built_is_building(b)))
+            return sg_fail(err, SG_CONFLICT, "the organisation has templates; remove them first");
+    sg_built_forget_org(m, o);
+    sg_layers_forget_org(m, o);
     struct removal *r = sg_new(struct removal);
     *r = (struct removal) { m, o, cb, arg };
     /* At once: no call may come through its keys from here on. */

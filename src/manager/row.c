@@ -9,6 +9,7 @@
 #include "base/jsonr.h"
 #include "manager/life.h"
 #include "manager/net.h"
+#include "manager/traits.h"
 #include "manager/volume.h"
 
 #include "base/banned.h"
@@ -137,6 +138,11 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
         sg_json_key(&j, "isInternal");
         sg_json_bool(&j, true);
     }
+    if (!sg_traits_is_empty(&s->traits)) {
+        sg_json_key(&j, "traits");
+        sg_traits_put(&j, &s->traits);
+    }
+    write_text(&j, "built", s->built);
     write_text(&j, "door", s->door);
     sg_json_close(&j, '}');
 }
@@ -175,8 +181,8 @@ struct spec {
     const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
-    const struct sg_jval *mounts;
-    const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot;
+    const struct sg_jval *mounts, *traits;
+    const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *built;
 };
 
 static const struct sg_jfield spec_fields[] = {
@@ -202,6 +208,8 @@ static const struct sg_jfield spec_fields[] = {
     { "pausedSnapshot", SG_JT_STRING, offsetof(struct spec, paused_snapshot), 0, 0, false },
     { "mounts", SG_JT_ARRAY, offsetof(struct spec, mounts), 0, 0, false },
     { "isInternal", SG_JT_BOOL, offsetof(struct spec, is_internal), 0, 0, false },
+    { "traits", SG_JT_OBJECT, offsetof(struct spec, traits), 0, 0, false },
+    { "built", SG_JT_STRING, offsetof(struct spec, built), 0, 0, false },
 };
 struct mount_row {
     const char *volume, *path;
@@ -277,6 +285,8 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->drops_memory = spec.drops_memory;
     s->is_pooled = spec.is_pooled;
     s->door = copy(spec.door);
+    s->built = copy(spec.built);
+    sg_traits_read(spec.traits, &s->traits);
     s->snapshot = copy(spec.snapshot);
     s->parent = copy(spec.parent);
     s->paused_snapshot = copy(spec.paused_snapshot);

@@ -26,6 +26,14 @@ struct sg_pairs {
     size_t n;
 };
 
+/* What a template that was built says beside its files. Owned; NULL: as what is below has it. */
+struct sg_traits {
+    char *user, *home, *workdir; /* home: of the user, known where that is */
+    char *start, *ready;         /* a command that runs in each of its sandboxes; one that succeeds
+                                    when it does (traits.h) */
+    struct sg_pairs env;
+};
+
 struct sg_mount {
     char volume[SG_ID_LEN + 1];
     char *path; /* owned */
@@ -51,6 +59,8 @@ struct sg_sandbox {
      * while its memory is not kept, which is nobody else's. */
     char *snapshot, *parent, *paused_snapshot;
     struct sg_pairs metadata, env;
+    struct sg_traits traits;
+    char *built;       /* owned: id of the template (built.h) that it was made of; NULL: none */
     enum sg_wall wall; /* its tier */
     char *decision;    /* owned: why it has that, as JSON; NULL: of an older version */
     struct sg_mounts mounts;

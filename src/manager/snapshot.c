@@ -9,10 +9,12 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "manager/life.h"
+#include "manager/traits.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
 
+enum { TRAITS_MAX = 512 << 10 };
 static const char *const state_names[] = { "making", "ready", "going" };
 
 /* ---- being ---- */
@@ -34,6 +36,7 @@ static struct sg_snapshot *new_snapshot(const struct sg_id *id, struct sg_org *o
     t->org = org;
     t->name = sg_strdup(name);
     t->tag = sg_strdup(tag);
+    t->layer = sg_strdup("");
     return t;
 }
 
@@ -44,6 +47,8 @@ static void free_snapshot(struct sg_snapshot *t)
     free(t->sandbox);
     free(t->parent);
     free(t->template);
+    free(t->layer);
+    sg_traits_done(&t->traits);
     free(t);
 }
 
@@ -69,7 +74,15 @@ void sg_snapshots_free(struct sg_manager *m)
 static void put_row(struct sg_manager *m, const struct sg_snapshot *t, enum sg_store_mode mode,
                     sg_store_done *done, void *arg)
 {
+    sg_auto_buf traits;
+    struct sg_json j;
+    sg_buf_init(&traits, TRAITS_MAX);
+    sg_json_init(&j, &traits);
+    sg_traits_put(&j, &t->traits);
     const struct sg_snapshot_row row = {
+        .layer = t->layer,
+        .traits = sg_buf_cstr(&traits),
+        .used_ms = t->used_ms,
         .id = t->id.s,
         .org = t->org->id.s,
         .name = t->name,
@@ -209,9 +222,10 @@ int sg_snapshot_demand(struct sg_sandbox *s, const struct sg_who *who, const cha
     return 0;
 }
 
-/* Of a running, stopped or frozen one; hidden: for a fork. */
+/* Of a running, stopped or frozen one; hidden: for a fork; layer: its key, or "". */
 static int begin(struct sg_sandbox *s, const char *name, const char *tag, bool is_hidden,
-                 sg_snapshot_cb *cb, void *arg, struct sg_err *err)
+                 const char *layer, const struct sg_traits *traits, sg_snapshot_cb *cb, void *arg,
+                 struct sg_err *err)
 {
     struct sg_manager *m = s->manager;
     const bool has_cell = s->life->has_cell && (s->state == SBX_RUNNING ||
@@ -227,6 +241,10 @@ static int begin(struct sg_sandbox *s, const char *name, const char *tag, bool i
     t->template = sg_strdup(s->template);
     t->created_ms = sg_manager_unix_ms();
     t->is_hidden = is_hidden;
+    t->used_ms = t->created_ms;
+    free(t->layer);
+    t->layer = sg_strdup(layer);
+    sg_traits_copy(&t->traits, traits);
     link_in(m, t);
     struct making *w = sg_new(struct making);
     *w = (struct making) { t, cb, arg };
@@ -242,7 +260,7 @@ int sg_manager_snapshot(struct sg_sandbox *s, const struct sg_who *who, const ch
                         const char *tag, sg_snapshot_cb *cb, void *arg, struct sg_err *err)
 {
     if (sg_snapshot_demand(s, who, "sandbox.snapshot", err) < 0 || check_name(name, tag, err) < 0 ||
-        begin(s, name, tag, false, cb, arg, err) < 0)
+        begin(s, name, tag, false, "", &s->traits, cb, arg, err) < 0)
         return -1;
     sg_manager_audit_value(s->manager, who, "sandbox.snapshot", s, "snapshot",
                            s->life->snapshot ? s->life->snapshot->id.s : "");
@@ -251,14 +269,20 @@ int sg_manager_snapshot(struct sg_sandbox *s, const struct sg_who *who, const ch
 
 int sg_snapshot_hidden(struct sg_sandbox *s, sg_snapshot_cb *cb, void *arg, struct sg_err *err)
 {
-    return begin(s, NULL, NULL, true, cb, arg, err);
+    return begin(s, NULL, NULL, true, "", &s->traits, cb, arg, err);
+}
+
+int sg_snapshot_layer(struct sg_sandbox *s, const char *key, const struct sg_traits *traits,
+                      sg_snapshot_cb *cb, void *arg, struct sg_err *err)
+{
+    return begin(s, NULL, NULL, false, key, traits, cb, arg, err);
 }
 
 /* ---- finding ---- */
 
 static bool is_visible(const struct sg_snapshot *t, const struct sg_who *who)
 {
-    return t->state == SG_SNAPSHOT_READY && !t->is_hidden &&
+    return t->state == SG_SNAPSHOT_READY && !t->is_hidden && !t->layer[0] &&
            (t->org == who->org || who->is_operator);
 }
 
@@ -397,16 +421,34 @@ int sg_snapshot_remove(struct sg_manager *m, const struct sg_who *who, struct sg
     return 0;
 }
 
+void sg_snapshot_use_layer(struct sg_manager *m, struct sg_snapshot *t)
+{
+    t->used_ms = sg_manager_unix_ms();
+    put_row(m, t, SG_STORE_NORMAL, NULL, NULL);
+}
+
 void sg_snapshot_remove_hidden(struct sg_manager *m, struct sg_snapshot *t)
 {
     struct removing *r = sg_new(struct removing);
     *r = (struct removing) { .m = m, .left = 1 };
     memcpy(r->id, t->id.s, sizeof r->id);
     t->state = SG_SNAPSHOT_GOING;
+    put_row(m, t, SG_STORE_NORMAL, NULL, NULL);
     one_less(r);
 }
 
 /* ---- after a restart, and from time to time ---- */
+
+static void load_traits(struct sg_snapshot *t, const struct sg_snapshot_row *r)
+{
+    sg_auto_arena a;
+    const struct sg_jval *v;
+    sg_arena_init(&a, 4 * TRAITS_MAX);
+    if (r->traits && sg_json_parse(sg_str_of(r->traits), &a, &v, NULL) == 0)
+        sg_traits_read(v, &t->traits);
+    free(t->layer);
+    t->layer = sg_strdup(r->layer ? r->layer : "");
+}
 
 static bool load_one(void *arg, const struct sg_snapshot_row *r)
 {
@@ -425,6 +467,8 @@ static bool load_one(void *arg, const struct sg_snapshot_row *r)
     t->template = sg_strdup(r->template);
     t->bytes = (uint64_t)r->bytes;
     t->created_ms = r->created_ms;
+    t->used_ms = r->used_ms;
+    load_traits(t, r);
     link_in(m, t);
     return true;
 }

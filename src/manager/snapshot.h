@@ -7,7 +7,8 @@
  * Z3. What is made of a snapshot has a copy of its own: neither can change the other. A snapshot
  *     that sandboxes were made of is removed only when they are gone, or with them, if so asked.
  * Z4. A name and tag lead to the newest one that was given them; the one before stays, by its id.
- */
+ * Z5. A layer of a build (build.h) is a snapshot with a key. Nobody sees it; it goes when nothing
+ *     needs it (sg_layers_trim). */
 #pragma once
 
 #include "manager/manager.h"
@@ -20,6 +21,9 @@ struct sg_snapshot {
     enum sg_snapshot_state state;
     char *name, *tag;                  /* owned; "": by its id only. Without a name no tag */
     char *sandbox, *parent, *template; /* owned; see store/schema/4.sql */
+    char *layer;                       /* owned: key of a build's layer; "": none */
+    struct sg_traits traits;           /* of the template that its sandbox was made of */
+    int64_t used_ms;                   /* of a layer: when a build last needed it */
     uint64_t bytes, frozen_ns;         /* frozen_ns: of the making, 0 after a restart */
     int64_t created_ms;
     bool is_hidden;                    /* of a fork, for as long as that takes */

@@ -5,11 +5,14 @@
 
 #define TEXT(field) SG_COL_TEXT(struct sg_snapshot_row, field)
 #define INT(field)  SG_COL_INT(struct sg_snapshot_row, field)
-#define NAMES       "id, org, name, tag, sandbox, parent, template, state, bytes, created_ms"
+#define NAMES                                                                                      \
+    "id, org, name, tag, sandbox, parent, template, state, bytes, created_ms, layer, traits, "     \
+    "used_ms"
 
 static const struct sg_column v[] = {
-    TEXT(id),     TEXT(org),      TEXT(name),  TEXT(tag),  TEXT(sandbox),
-    TEXT(parent), TEXT(template), TEXT(state), INT(bytes), INT(created_ms),
+    TEXT(id),     TEXT(org),      TEXT(name),   TEXT(tag),  TEXT(sandbox),
+    TEXT(parent), TEXT(template), TEXT(state),  INT(bytes), INT(created_ms),
+    TEXT(layer),  TEXT(traits),   INT(used_ms),
 };
 static const struct sg_columns columns = { v, SG_COUNT(v), sizeof(struct sg_snapshot_row) };
 
@@ -17,7 +20,7 @@ static const struct sg_write_kind put = {
     SG_WRITE_PUT_SNAPSHOT,
     &columns,
     { "INSERT OR REPLACE INTO snapshots (" NAMES
-      ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)" },
+      ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)" },
 };
 static const struct sg_write_kind removal = {
     SG_WRITE_REMOVE_SNAPSHOT,

@@ -73,8 +73,17 @@ struct sg_secret_row {
 };
 struct sg_snapshot_row {
     const char *id, *org, *name, *tag, *sandbox, *parent, *template; /* schema/4.sql */
-    const char *state; /* "making", "ready", "going" */
-    int64_t bytes, created_ms;
+    const char *state;          /* "making", "ready", "going" */
+    const char *layer, *traits; /* schema/8.sql */
+    int64_t bytes, created_ms, used_ms;
+};
+struct sg_template_row {
+    const char *id, *org, *name, *detail; /* detail: JSON */
+    int64_t created_ms, updated_ms;
+};
+struct sg_build_row {
+    const char *id, *template, *state, *detail, *log; /* JSON: the last two */
+    int64_t created_ms, updated_ms;
 };
 struct sg_volume_row {
     const char *id, *org, *name, *token, *state; /* "making", "ready", "removing" */
@@ -127,6 +136,13 @@ void sg_store_add_audit(struct sg_store *s, const struct sg_audit_row *r, enum s
 void sg_store_put_snapshot(struct sg_store *s, const struct sg_snapshot_row *r,
                            enum sg_store_mode mode, sg_store_done *done, void *arg);
 void sg_store_remove_snapshot(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_put_template(struct sg_store *s, const struct sg_template_row *r,
+                           enum sg_store_mode mode, sg_store_done *done, void *arg);
+/* With its builds. */
+void sg_store_remove_template(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_put_build(struct sg_store *s, const struct sg_build_row *r, enum sg_store_mode mode,
+                        sg_store_done *done, void *arg);
+void sg_store_remove_build(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its execs and contexts. */
 void sg_store_remove_sandbox(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
@@ -159,6 +175,11 @@ int sg_store_each_snapshot(struct sg_store *s,
                            struct sg_err *err);
 int sg_store_each_volume(struct sg_store *s, bool (*row)(void *arg, const struct sg_volume_row *r),
                          void *arg, struct sg_err *err);
+int sg_store_each_template(struct sg_store *s,
+                           bool (*row)(void *arg, const struct sg_template_row *r), void *arg,
+                           struct sg_err *err);
+int sg_store_each_build(struct sg_store *s, bool (*row)(void *arg, const struct sg_build_row *r),
+                        void *arg, struct sg_err *err);
 /* After `after_seq`, oldest first. */
 int sg_store_each_event(struct sg_store *s, int64_t after_seq,
                         bool (*row)(void *arg, const struct sg_event_row *r), void *arg,

@@ -52,6 +52,10 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_REMOVE_CONTEXT,
                    SG_WRITE_REMOVE_SNAPSHOT,
                    SG_WRITE_REMOVE_VOLUME,
+                   SG_WRITE_PUT_TEMPLATE,
+                   SG_WRITE_REMOVE_TEMPLATE,
+                   SG_WRITE_PUT_BUILD,
+                   SG_WRITE_REMOVE_BUILD,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

@@ -115,7 +115,7 @@ def test_errors_have_the_status_as_a_number(service, sandbox):
             ("GET", "/v2/sandboxes?nextToken=rubbish", None, 400),
             ("GET", "/v2/no/such/path", None, 404),
             ("PATCH", "/sandboxes", None, 405),
-            ("POST", "/v3/templates", {"name": "x"}, 400),
+            ("POST", "/v3/templates", {"name": "-x"}, 400),
             ("POST", "/volumes", {"name": "x/y"}, 400),
             ("GET", "/volumes/none", None, 404),
             ("GET", "/volumecontent/none/path?path=/", None, 401),

@@ -278,6 +278,7 @@ static inline void rig_init(struct rig *r)
         .default_template = "base",
         .journal_bytes = 4 << 20,
         .journal_dir_fd = r->journal_fd,
+        .upload_dir_fd = -1,
     };
     r->loop = sg_loop_new(&r->err);
     assert_non_null(r->loop);

@@ -7,6 +7,8 @@
 
 #include "base/auto.h"
 #include "check.h"
+#include "manager/exec.h"
+#include "manager/files.h"
 #include "manager/life.h"
 #include "tier/peer.h"
 
@@ -110,3 +112,55 @@ unsigned sg_journal_sweep(struct sg_manager *m)
     hooks.stale = 0;
     return n;
 }
+
+/* ---- what builds and start commands call ---- */
+
+int sg_exec_start(struct sg_sandbox *s, const struct sg_who *who, const struct sg_exec_spec *spec,
+                  sg_exec_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)s;
+    (void)who;
+    (void)spec;
+    (void)cb;
+    (void)arg;
+    return sg_fail(err, SG_UNSUPPORTED, "nothing is run here");
+}
+
+void sg_reader_open(struct sg_reader *r, struct sg_exec *x, uint64_t at)
+{
+    (void)x;
+    (void)at;
+    r->exec = NULL;
+}
+
+void sg_reader_close(struct sg_reader *r)
+{
+    (void)r;
+}
+
+ssize_t sg_reader_read(struct sg_reader *r, enum sg_stream *ret_stream, void *to, size_t cap,
+                       uint64_t *ret_lost, struct sg_err *err)
+{
+    (void)r;
+    (void)ret_stream;
+    (void)to;
+    (void)cap;
+    (void)ret_lost;
+    (void)err;
+    return 0;
+}
+
+#ifndef RIG_HAS_FILES
+int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *m, const int *fds,
+                 unsigned fd_count, sg_files_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)s;
+    (void)who;
+    (void)m;
+    (void)fds;
+    (void)fd_count;
+    (void)cb;
+    (void)arg;
+    return sg_fail(err, SG_UNSUPPORTED, "there are no files here");
+}
+#endif

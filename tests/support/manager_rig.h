@@ -488,6 +488,7 @@ static inline void rig_init(struct rig *r)
         .default_template = "base",
         .journal_bytes = 1 << 20,
         .journal_dir_fd = -1,
+        .upload_dir_fd = -1,
     };
     r->loop = sg_loop_new(&err);
     assert_non_null(r->loop);

@@ -159,7 +159,10 @@ sg_e2b_handler sg_e2b_create_v1, sg_e2b_create_v2, sg_e2b_connect_v1, sg_e2b_con
     sg_e2b_refresh, sg_e2b_pause, sg_e2b_network;
 sg_e2b_handler sg_e2b_metrics, sg_e2b_metrics_of_many, sg_e2b_logs_v1, sg_e2b_logs_v2;
 sg_e2b_handler sg_e2b_template_list, sg_e2b_template_get, sg_e2b_template_alias,
-    sg_e2b_template_tags, sg_e2b_template_change, sg_e2b_tag, sg_e2b_untag, sg_e2b_teams;
+    sg_e2b_template_tags, sg_e2b_template_change, sg_e2b_template_remove, sg_e2b_tag, sg_e2b_untag,
+    sg_e2b_teams;
+sg_e2b_handler sg_e2b_build_create, sg_e2b_build_files, sg_e2b_build_upload, sg_e2b_build_start,
+    sg_e2b_build_status, sg_e2b_build_logs;
 sg_e2b_handler sg_e2b_snapshot_create, sg_e2b_snapshot_list, sg_e2b_fork;
 /* DELETE of a template that is a snapshot: false, there is none; else `*ret` is the handler's. */
 bool sg_e2b_snapshot_delete(struct sg_call *c, int *ret, struct sg_err *err);
@@ -175,8 +178,7 @@ sg_e2b_handler sg_e2b_secret_list, sg_e2b_secret_create, sg_e2b_secret_get, sg_e
     sg_e2b_secret_remove;
 /* The sandbox of {id}, which may have a client's suffix; NULL with the text that clients expect. */
 struct sg_sandbox *sg_e2b_sandbox(struct sg_call *c, struct sg_err *err);
-/* The name in [namespace/]name[:tag], in lower case; NULL with SG_NOT_FOUND for a tag that is not
- * there. */
+/* [namespace/]name[:tag], in lower case, without the tag "default"; NULL: no room. */
 const char *sg_e2b_template_name(struct sg_call *c, const char *text, struct sg_err *err);
 /* The same members, inside an object that is open. */
 void sg_e2b_put_sandbox(struct sg_json *j, struct sg_call *c, const struct sg_sandbox *s);

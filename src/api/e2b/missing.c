@@ -17,6 +17,8 @@ int sg_e2b_empty_list(struct sg_call *c, struct sg_err *err)
 int sg_e2b_no_build(struct sg_call *c, struct sg_err *err)
 {
     (void)c;
-    return sg_fail(err, SG_UNSUPPORTED,
-                   "templates are built on the server: see 'sandglass template build'");
+    return sg_fail(
+        err, SG_UNSUPPORTED,
+        "this way of building templates is older than this server: use a client of version 2, or "
+        "'sandglass template build'");
 }

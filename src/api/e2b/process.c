@@ -389,8 +389,10 @@ int sg_envd_start(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     spec.tag = sg_e2b_text(v->body, "tag");
     spec.has_stdin = !pty && sg_e2b_bool(v->body, "stdin", true);
     spec.timeout_ms = st->timeout_ms;
-    /* Where relative paths of files start, too; not the template's working directory. */
-    if (!(spec.cwd = sg_e2b_path(c, cwd, err)))
+    /* Where relative paths of files start, too; where none is asked for, the directory that the
+     * template was built with. */
+    const bool is_asked = cwd && *cwd;
+    if (!(spec.cwd = sg_e2b_path(c, is_asked ? cwd : s->traits.workdir, err)))
         return -1;
     return sg_exec_start(s, &c->who, &spec, started, st, err);
 }

@@ -6,6 +6,7 @@
 #include "api/e2b/e2b.h"
 #include "api/e2b/network.h"
 #include "base/auto.h"
+#include "manager/built.h"
 #include "manager/snapshot.h"
 #include "base/banned.h"
 
@@ -37,8 +38,12 @@ static void put_identity(struct sg_json *j, const struct sg_sandbox *s)
 {
     sg_e2b_put_str(j, "sandboxID", s->id.s);
     /* A fork was made of no template that anybody could name. */
-    sg_e2b_put_str(j, "templateID", s->snapshot && !s->parent ? s->snapshot : s->template);
-    sg_e2b_put_str(j, "alias", s->template);
+    const struct sg_built *b = s->built ? sg_built_by_id(s->manager, s->built) : NULL;
+    sg_e2b_put_str(j, "templateID",
+                   b                           ? b->id.s
+                   : s->snapshot && !s->parent ? s->snapshot
+                                               : s->template);
+    sg_e2b_put_str(j, "alias", b ? b->name : s->template);
     sg_e2b_put_str(j, "clientID", CLIENT_ID);
     sg_e2b_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
 }
@@ -110,14 +115,14 @@ void sg_e2b_put_listed(struct sg_json *j, const struct sg_sandbox *s, int64_t no
 
 /* ---- create ---- */
 
-/* Of tags only snapshots have others than the default one: a template has one build. */
 const char *sg_e2b_template_name(struct sg_call *c, const char *text, struct sg_err *err)
 {
+    static const char usual[] = ":default";
     text += strspn(text, " ");
-    const char *slash = strrchr(text, '/');
-    text = slash ? slash + 1 : text;
-    char *name = sg_arena_copy(&c->arena, text, strcspn(text, ": "));
-    const char *tag = strchr(text, ':');
+    size_t all = strlen(text);
+    while (all && text[all - 1] == ' ')
+        all--;
+    char *name = sg_arena_copy(&c->arena, text, all);
     if (!name) {
         (void)sg_fail(err, SG_EXHAUSTED, "no room for the call");
         return NULL;
@@ -125,14 +130,10 @@ const char *sg_e2b_template_name(struct sg_call *c, const char *text, struct sg_
     for (char *p = name; *p; p++)
         if (*p >= 'A' && *p <= 'Z')
             *p = (char)(*p + ('a' - 'A'));
-    if (!tag || strcmp(tag + 1, "default") == 0)
-        return name;
-    char *whole = sg_arena_printf(&c->arena, "%s%s", name, tag);
-    if (whole && sg_snapshot_find(c->manager, &c->who, whole, NULL))
-        return whole;
-    (void)sg_fail(err, SG_NOT_FOUND, "tag %s does not exist for template %s", sg_quote(tag + 1).s,
-                  sg_quote(name).s);
-    return NULL;
+    const size_t n = strlen(name);
+    if (n > strlen(usual) && strcmp(name + n - strlen(usual), usual) == 0)
+        name[n - strlen(usual)] = '\0';
+    return name;
 }
 
 /* Seconds from the member, which may be missing, to milliseconds. */
@@ -174,6 +175,24 @@ static void created(void *arg, struct sg_sandbox *s, const struct sg_err *err)
         err = &own;
     }
     sg_reply_error(c, err);
+}
+
+/* What the manager looks for itself is a name of ours, a snapshot, or a template of the server's,
+ * which has neither namespace nor tag. */
+static int resolve(struct sg_call *c, const char **inout, struct sg_err *err)
+{
+    const char *ref = *inout, *slash = strrchr(ref, '/'), *bare = slash ? slash + 1 : ref;
+    const char *colon = strchr(bare, ':');
+    if (sg_built_find(c->manager, &c->who, ref, NULL, NULL) ||
+        sg_snapshot_find(c->manager, &c->who, ref, NULL))
+        return 0;
+    if (!colon) {
+        *inout = bare;
+        return 0;
+    }
+    char *name = sg_arena_copy(&c->arena, bare, (size_t)(colon - bare));
+    return sg_fail(err, SG_NOT_FOUND, "tag %s does not exist for template %s",
+                   sg_quote(colon + 1).s, sg_quote(name ? name : "").s);
 }
 
 static int read_record(struct sg_call *c, const struct sg_jval *body, bool is_secure,
@@ -223,7 +242,7 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
     if (!create.timeout_ms)
         return sg_fail(err, SG_INVALID, "Timeout must be greater than 0");
     if (!(create.template = sg_e2b_template_name(c, template, err)) ||
-        refuse_unsupported(body, pauses, err) < 0 ||
+        resolve(c, &create.template, err) < 0 || refuse_unsupported(body, pauses, err) < 0 ||
         sg_e2b_read_mounts(c, sg_e2b_get(body, "volumeMounts"), &create, err) < 0 ||
         sg_call_pairs(c, sg_e2b_get(body, "metadata"), "metadata", &metadata, &create.metadata_n,
                       err) < 0 ||
