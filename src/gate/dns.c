@@ -8,11 +8,10 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "gate/gate.h"
-#include "gate/resolve.h"
+#include "gate/flow.h"
 #include "base/banned.h"
 
-enum { TTL_S = 60, RATE = 200, BURST = 400, OUT_MAX = 1024 };
+enum { DNS_PORT = 53, TTL_S = 60, RATE = 200, BURST = 400, OUT_MAX = 1024 };
 
 struct sg_question {
     struct sg_gate_box *box;
@@ -35,7 +34,9 @@ static void reply(const struct sg_gate_box *b, const struct sg_datagram *d,
                                       .to_port = d->from_port,
                                       .p = out,
                                       .n = n };
-    if (n)
+    if (n && d->stream)
+        sg_flow_answer_name(d->stream, out, n);
+    else if (n)
         sg_gate_udp_send(b, &back);
 }
 
@@ -138,6 +139,21 @@ void sg_gate_dns(struct sg_gate_box *b, const struct sg_datagram *d)
         look_up(b, d, &q);
     else
         reply(b, d, &q, &(struct sg_dns_reply) { .rcode = SG_DNS_OK });
+}
+
+void sg_gate_dns_hang_up(const struct sg_flow *f)
+{
+    for (struct sg_question *q = f->box->questions, *next; q; q = next) {
+        next = q->next;
+        if (q->from.stream == f)
+            close_question(q);
+    }
+}
+
+bool sg_gate_asks_server(const struct sg_gate_box *b, const struct sg_addr *a, bool is_udp)
+{
+    const struct sg_target t = { .addr = a, .port = DNS_PORT, .is_udp = is_udp };
+    return sg_policy_names_server(sg_gate_box_rules(b), &t);
 }
 
 void sg_gate_dns_forget(struct sg_gate_box *b)

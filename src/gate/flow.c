@@ -23,6 +23,7 @@ static void free_flow(struct sg_flow *f)
 {
     struct sg_loop *l = f->box->gate->loop;
     sg_resolve_cancel(&f->lookup);
+    sg_gate_dns_hang_up(f);
     sg_timer_stop(l, &f->timer);
     sg_flow_stop_waiting(f);
     sg_io_drop(l, &f->client);
@@ -358,8 +359,8 @@ void sg_gate_flow_came(struct sg_acceptor *a, int fd)
     const bool is_name = sg_gate_box_name_of(b, &f->wanted, &name);
     if (is_over_limit(f, &limit))
         sg_flow_refuse(f, limit, false);
-    else if (f->port == DNS_PORT)
-        sg_flow_refuse(f, "always refused: names are asked for by UDP", false);
+    else if (f->port == DNS_PORT && !sg_gate_asks_server(b, &f->wanted, false))
+        sg_flow_serve_names(f);
     else if (is_name)
         judge_name(f, name);
     else

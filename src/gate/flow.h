@@ -61,6 +61,12 @@ int sg_flow_sniff(struct sg_flow *f);
 /* "" where the names agree; else why not. `said` as it came, perhaps with a port. */
 void sg_flow_agrees(const struct sg_flow *f, struct sg_str said, struct sg_netverdict *ret);
 
+/* ---- names.c ---- */
+
+/* Answers questions for names that come by this connection. */
+void sg_flow_serve_names(struct sg_flow *f);
+void sg_flow_answer_name(struct sg_flow *f, const uint8_t *p, size_t n);
+
 /* ---- relay.c ---- */
 
 /* Moves what can be moved and asks the loop for the rest. */

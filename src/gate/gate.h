@@ -4,7 +4,8 @@
  *     main.c     settings, confinement, the loop
  *     gate.c     orders of the launcher, questions of the daemon, what is told back
  *     box.c      one sandbox: its sockets, its policy, its names and its allowances
- *     dns.c      answers to its questions for names       resolve.c  our own questions, upstream
+ *     dns.c      answers to its questions for names       names.c    those that come by TCP
+ *     resolve.c  our own questions, upstream
  *     flow.c     one connection: judged, dialled          relay.c    joined
  *     sniff.c    what a connection says of itself         web.c      the same for all of HTTP/1
  *     udp.c      datagrams, where a rule allows them      own.c      is it this machine?
@@ -143,9 +144,13 @@ struct sg_datagram {
     uint16_t from_port, to_port;
     const uint8_t *p;
     size_t n;
+    struct sg_flow *stream; /* a question that came by TCP; NULL: a datagram it is */
 };
 void sg_gate_dns(struct sg_gate_box *b, const struct sg_datagram *d);
 void sg_gate_dns_forget(struct sg_gate_box *b);
+void sg_gate_dns_hang_up(const struct sg_flow *f); /* nobody there to answer any more */
+/* Whether a rule names the very server: then it is asked, and not we. */
+bool sg_gate_asks_server(const struct sg_gate_box *b, const struct sg_addr *a, bool is_udp);
 
 void sg_gate_udp_ready(struct sg_io *io, uint32_t events); /* of a box's `udp` */
 /* A datagram into the sandbox, from whatever address. */

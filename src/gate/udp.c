@@ -272,7 +272,7 @@ static void new_udp(struct sg_gate_box *b, const struct sg_datagram *d)
 
 static void came(struct sg_gate_box *b, const struct sg_datagram *d)
 {
-    if (d->to_port == DNS_PORT) {
+    if (d->to_port == DNS_PORT && !sg_gate_asks_server(b, &d->to, true)) {
         sg_gate_dns(b, d);
         return;
     }

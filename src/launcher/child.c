@@ -25,7 +25,7 @@ extern char **environ;
 
 enum { FIRST_FD = 3, MAX_FDS = 4, MAX_ENV = 64 };
 
-static const uint64_t FIRST_PAUSE_NS = 100 * MS, LONGEST_PAUSE_NS = 1000 * MS;
+static const uint64_t FIRST_PAUSE_NS = 100 * MS, LONGEST_PAUSE_NS = SG_CHILD_PAUSE_MS * MS;
 static const uint64_t STEADY_NS = 1000 * MS; /* one that lived so long did not fail to start */
 static const uint64_t GRACE_NS = 10000 * MS;
 

@@ -12,6 +12,10 @@
 
 struct sg_child;
 
+/* The longest pause before one is started again: what is gone is back within a second. */
+enum { SG_CHILD_PAUSE_MS = 500 };
+_Static_assert(SG_CHILD_PAUSE_MS < 1000, "back within a second");
+
 struct sg_child_ops {
     const char *name; /* of the program */
     const char *what; /* in the log: "daemon" */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "net/resolvers.h"
 #include "base/banned.h"
 
 enum { DNS_OVER_TLS = 853, NETS_MAX = 64 };
@@ -140,11 +141,19 @@ __attribute__((format(printf, 3, 4))) static void say(struct sg_netverdict *v, b
     va_end(ap);
 }
 
-/* UDP, and the port of DNS over TLS, carry whatever one likes past every name: only where a rule
- * says so. */
+/* UDP, the port of DNS over TLS and the servers of DNS over HTTPS carry whatever one likes past
+ * every name: only where a rule says so. */
 static bool needs_rule(const struct sg_policy *p, const struct sg_target *t)
 {
-    return p->mode == SG_MODE_FILTERED || t->is_udp || t->port == DNS_OVER_TLS;
+    return p->mode == SG_MODE_FILTERED || t->is_udp || t->port == DNS_OVER_TLS ||
+           sg_net_is_resolver(t);
+}
+
+/* A rule for everything does not mean those. */
+static bool means_it(const struct sg_netrule *r, const struct sg_target *t)
+{
+    return !(t->port == DNS_OVER_TLS && !sg_netrule_names_port(r)) &&
+           !(r->kind == SG_NETRULE_ANY && sg_net_is_resolver(t));
 }
 
 void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
@@ -156,7 +165,7 @@ void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
     }
     const struct sg_netrule *allow = find(&p->allow, t, false), *deny = find(&p->deny, t, true);
     const char *special = t->addr ? sg_addr_special(t->addr) : NULL;
-    if (allow && t->port == DNS_OVER_TLS && !sg_netrule_names_port(allow))
+    if (allow && !means_it(allow, t))
         allow = NULL;
     if (special && !(permitted && sg_nets_has(permitted, t->addr)))
         say(ret, false, "always refused: %s", special);
@@ -179,6 +188,15 @@ bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct s
     if (deny)
         say(ret, false, "deny %s", deny->text);
     return deny != NULL;
+}
+
+bool sg_policy_names_server(const struct sg_policy *p, const struct sg_target *t)
+{
+    for (size_t i = 0; p && p->mode != SG_MODE_NONE && i < p->allow.n; i++)
+        if (p->allow.v[i].kind == SG_NETRULE_CIDR && sg_netrule_names_port(&p->allow.v[i]) &&
+            sg_netrule_matches(&p->allow.v[i], t))
+            return true;
+    return false;
 }
 
 bool sg_policy_minds_names(const struct sg_policy *p)

@@ -56,5 +56,8 @@ void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
                      const struct sg_target *t, struct sg_netverdict *ret);
 /* Does a rule deny this name, wherever it leads? For names on the way: aliases, SNI, Host. */
 bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct sg_netverdict *ret);
+/* Does a rule name this address with its port? For servers that are asked for names: others than
+ * the gate only where somebody meant it. */
+bool sg_policy_names_server(const struct sg_policy *p, const struct sg_target *t);
 /* Does it depend on names that a connection itself mentions? */
 bool sg_policy_minds_names(const struct sg_policy *p);

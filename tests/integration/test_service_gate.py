@@ -168,14 +168,18 @@ def test_bandwidth_is_shared_out(gate_box, gate_world):
     gate_world.serve(PUBLIC, 9001, lambda sock: sock.sendall(b"x" * 4_000_000))
     b = gate_box({"mode": "filtered", "allow": ["example.com"], "mbps": 16})  # 2 MB a second
     got = b.run("python3", "-c", """
-import socket, time
-t = time.monotonic(); n = 0
+import socket
+n = 0
 s = socket.create_connection(("example.com", 9001), 5)
 while piece := s.recv(65536): n += len(piece)
-print(n, time.monotonic() - t)
+print(n)
 """)
-    n, seconds = got["stdout"].split()
-    assert int(n) == 4_000_000 and float(seconds) > 1.5, got
+    assert got["stdout"] == "4000000\n", got
+    # A law that holds on any machine: never more than what the time allows, and the bucket of 100 KB (and a chunk
+    # of 256 KiB that may go beyond it).
+    row = b.logged(port=9001, verdict="allowed")
+    assert row["bytesIn"] == 4_000_000
+    assert row["bytesIn"] <= (row["durationMs"] + 1) * 2000 + 100_000 + (256 << 10), row
 
 
 # ---- the gate's own life ----
@@ -251,7 +255,8 @@ def test_bytes_are_counted(gate_service, gate_box):
 
     def used():
         rows = gate_service.operator.get("/v1/usage", expect=200)["usage"]
-        return any(r.get("sandbox") == b.id and r["bytesOut"] >= 5000 and r["bytesIn"] >= 5000 for r in rows)
+        return any(r.get("sandbox") == b.id and r["networkBytesOut"] >= 5000
+                   and r["networkBytesIn"] >= 5000 for r in rows)
     wait_for(used, what="the usage")
     text = gate_service.operator.get("/metrics").body.decode()
     assert "sandglass_net_connections_total" in text and "sandglass_net_refused_total" in text

@@ -88,7 +88,13 @@ def test_55_names_in_tls_must_agree(gate_world, gate_box, tmp_path):
                    ["tcp", "example.com", 443, "SSH-2.0-x"]) == [
         "secret:hi", "secret:hi"] + 3 * ["ConnectionResetError"] + ["secret:hi", "ConnectionResetError"]
     b.logged(rule="tls: no server is named", verdict="denied")
-    # In pieces, over several records, it is read all the same; an encrypted hello is not.
+    # In pieces it is read all the same. One that carries an encrypted one says nothing, whoever it names in the clear.
+    assert b.tries(["hello", "example.com", 443, "example.com", 1], ["hello", "example.com", 443, "example.com", 9],
+                   ["hello", "example.com", 443, "other.com", 9], ["hello", "example.com", 443, "example.com", 1, True],
+                   ["hello", "example.com", 8443, "example.com", 5, True]) == [
+        "answered", "answered"] + 3 * ["ConnectionResetError"]
+    b.logged(rule="tls: an encrypted hello hides its name", verdict="denied", port=443)
+    b.logged(rule="tls: an encrypted hello hides its name", verdict="denied", port=8443)
     b.set({"mode": "open", "deny": ["other.com"]})
     assert b.tries(["tls", PUBLIC, 443, "other.com"], ["tls", PUBLIC, 443, "fine.com"]) == [
         "ConnectionResetError", "secret:hi"]
@@ -172,13 +178,27 @@ def test_57_only_the_gate_answers_for_names(gate_world, gate_box):
                    ["dns", "198.18.0.1", "example.com", 16], ["dns", "2001:4860:4860::8888", "example.com"]) == [
         [0, 1], [3, 0], [0, 0], [0, 1]]
     assert {name for name, _ in gate_world.asked} <= {"example.com"}
-    # DNS over TCP, over TLS, over QUIC; other datagrams.
+    # By TCP as by UDP, and whichever server is asked; several questions on one connection.
+    assert b.tries(["dns_tcp", "8.8.8.8", "example.com", "leak.other.com", "example.com"]) == [[[0, 1], [3, 0], [0, 1]]]
+    assert {name for name, _ in gate_world.asked} <= {"example.com"}
+    # Over TLS, over QUIC, and over HTTPS to those who are known for it; other datagrams.
     b.set({"mode": "open"})
-    assert b.tries(["tcp", worlds.DNS, 53, "x"], ["tcp", "1.1.1.1", 853, "x"], ["udp", "1.1.1.1", 853],
+    assert b.one("name", "dns.google") == "gaierror"
+    assert b.tries(["tcp", "1.1.1.1", 443, "x"], ["tcp", "1.1.1.1", 853, "x"], ["udp", "1.1.1.1", 853],
                    ["udp", PUBLIC, 443], ["udp", PUBLIC, 123]) == [
         "ConnectionResetError", "ConnectionResetError"] + 3 * ["TimeoutError"]
     b.logged(port=853, verdict="denied", protocol="tcp")
     b.logged(port=123, verdict="denied", protocol="udp")
+
+
+def test_57_a_server_that_a_rule_names_is_asked_itself(gate_world, gate_box):
+    rules = {"mode": "filtered", "allow": [f"udp:{worlds.DNS}:53", "1.1.1.1:443"]}
+    b = gate_box(rules)
+    # What the gate would not answer: the server is asked; a rule without the port does not mean that.
+    assert b.tries(["dns", worlds.DNS, "other.com"], ["dns", "8.8.8.8", "other.com"]) == [[0, 1], [3, 0]]
+    b.set({**rules, "allow": [f"udp:{worlds.DNS}", "*"]})
+    assert b.tries(["name", "dns.google"], ["tcp", "1.1.1.1", 443, "x"]) == ["gaierror", "ConnectionResetError"]
+    b.logged(rule="no rule allows it", port=443, verdict="denied")
 
 
 def test_57_questions_are_capped(gate_world, gate_box):
