@@ -96,6 +96,8 @@ int sg_cmd_net_set(struct sg_cli *cli);
 int sg_cmd_volume_create(struct sg_cli *cli);
 int sg_cmd_volume_ls(struct sg_cli *cli);
 int sg_cmd_volume_rm(struct sg_cli *cli);
+int sg_cmd_volume_cp(struct sg_cli *cli);
+int sg_cmd_volume_resize(struct sg_cli *cli);
 int sg_cmd_audit_list(struct sg_cli *cli);
 int sg_cmd_audit_verify(struct sg_cli *cli);
 int sg_cmd_tls_init(struct sg_cli *cli);

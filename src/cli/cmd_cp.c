@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sandglass cp SRC DST`: files and trees in and out of sandboxes of the service, and between them.
+/* `sandglass cp SRC DST`: files and trees in and out of sandboxes of the service, and between them;
+ * `sandglass volume cp SRC DST`: the same of volumes, without a sandbox.
  *
  * As with cp(1): a DST that is a directory, or ends with a slash, gets SRC under its own name. */
 #include <errno.h>
@@ -17,8 +18,11 @@
 #include "cli/tar.h"
 #include "base/banned.h"
 
+enum { NAME_MAX_BYTES = 128 }; /* of a volume */
+
 struct side {
-    char sandbox[SG_ID_LEN + 1]; /* "": this machine */
+    const char *kind;               /* "sandboxes", "volumes" */
+    char owner[NAME_MAX_BYTES + 1]; /* a sandbox's id, a volume's name; "": this machine */
     const char *path;
 };
 
@@ -30,15 +34,27 @@ struct job {
 
 static struct side parse_side(const char *word)
 {
-    struct side s = { .path = word };
+    struct side s = { .kind = "sandboxes", .path = word };
     const char *colon = strchr(word, ':');
     if (colon && colon - word == SG_ID_LEN) {
-        memcpy(s.sandbox, word, SG_ID_LEN);
-        if (sg_id_is_valid(s.sandbox, 's'))
+        memcpy(s.owner, word, SG_ID_LEN);
+        if (sg_id_is_valid(s.owner, 's'))
             s.path = colon[1] ? colon + 1 : "."; /* as with scp: where commands start */
         else
-            s.sandbox[0] = '\0';
+            s.owner[0] = '\0';
     }
+    return s;
+}
+
+/* NAME:PATH; what begins with a slash or a dot is this machine's, whatever follows. */
+static struct side parse_volume_side(const char *word)
+{
+    struct side s = { .kind = "volumes", .path = word };
+    const size_t n = strcspn(word, ":/");
+    if (word[n] != ':' || !n || n > NAME_MAX_BYTES || word[0] == '.')
+        return s;
+    memcpy(s.owner, word, n);
+    s.path = word[n + 1] ? word + n + 1 : "/";
     return s;
 }
 
@@ -58,7 +74,7 @@ static void file_target(struct sg_buf *out, const struct side *s, const char *ta
                         const char *path)
 {
     sg_buf_init(out, SG_API_MAX_PATH);
-    sg_api_path(out, "sandboxes", s->sandbox, "files", tail);
+    sg_api_path(out, s->kind, s->owner, "files", tail);
     sg_api_query(out, "path", path);
 }
 
@@ -106,7 +122,7 @@ static int make_remote_dir(struct job *j, const struct side *to, const char *pat
     struct sg_json json;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, SG_API_MAX_PATH);
-    sg_api_path(&target, "sandboxes", to->sandbox, "files", "mkdir");
+    sg_api_path(&target, to->kind, to->owner, "files", "mkdir");
     sg_json_init(&json, &body);
     sg_json_open(&json, '{');
     sg_json_key(&json, "path");
@@ -296,13 +312,13 @@ static int copy_between(struct job *j, const struct side *from, const struct sid
     if (remote_kind(j, to, &kind, &mode, err) < 0)
         return -1;
     sg_auto_free char *path = target_of(to->path, kind == DIRECTORY, from->path);
-    sg_api_path(&target, "sandboxes", from->sandbox, "files", "copy");
+    sg_api_path(&target, from->kind, from->owner, "files", "copy");
     sg_json_init(&json, &body);
     sg_json_open(&json, '{');
     sg_json_key(&json, "path");
     sg_json_str(&json, from->path);
     sg_json_key(&json, "toSandbox");
-    sg_json_str(&json, to->sandbox);
+    sg_json_str(&json, to->owner);
     sg_json_key(&json, "toPath");
     sg_json_str(&json, path);
     sg_json_close(&json, '}');
@@ -325,20 +341,35 @@ static int print(const struct job *j)
     return sg_cli_print(&out);
 }
 
-int sg_cmd_cp(struct sg_cli *cli)
+static int copy(struct sg_cli *cli, const struct side *from, const struct side *to)
 {
     struct sg_err err = { 0 };
     struct job j = { .cli = cli };
-    const struct side from = parse_side(cli->args[0]), to = parse_side(cli->args[1]);
-    if ((!*from.sandbox && !*to.sandbox) || !*from.path || !*to.path) {
-        (void)sg_fail(&err, SG_INVALID,
-                      "one side of 'cp' must be ID:PATH, with the id of a sandbox");
-        return sg_cli_fail(cli, &err);
-    }
     sg_api_open(&j.api, cli);
-    const int r = !*from.sandbox ? upload(&j, from.path, &to, &err)
-                  : *to.sandbox  ? copy_between(&j, &from, &to, &err)
-                                 : download(&j, &from, to.path, &err);
+    const int r = !*from->owner ? upload(&j, from->path, to, &err)
+                  : *to->owner  ? copy_between(&j, from, to, &err)
+                                : download(&j, from, to->path, &err);
     sg_api_done(&j.api);
     return r < 0 ? sg_cli_fail(cli, &err) : print(&j);
+}
+
+int sg_cmd_cp(struct sg_cli *cli)
+{
+    struct sg_err err = { 0 };
+    const struct side from = parse_side(cli->args[0]), to = parse_side(cli->args[1]);
+    if ((*from.owner || *to.owner) && *from.path && *to.path)
+        return copy(cli, &from, &to);
+    (void)sg_fail(&err, SG_INVALID, "one side of 'cp' must be ID:PATH, with the id of a sandbox");
+    return sg_cli_fail(cli, &err);
+}
+
+int sg_cmd_volume_cp(struct sg_cli *cli)
+{
+    struct sg_err err = { 0 };
+    const struct side from = parse_volume_side(cli->args[0]), to = parse_volume_side(cli->args[1]);
+    if (!*from.owner != !*to.owner && *from.path && *to.path)
+        return copy(cli, &from, &to);
+    (void)sg_fail(&err, SG_INVALID,
+                  "one side of 'volume cp', and not both, must be NAME:PATH, with a volume's name");
+    return sg_cli_fail(cli, &err);
 }

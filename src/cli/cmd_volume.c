@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sandglass volume create|ls|rm`: directories that outlive sandboxes. */
+/* `sandglass volume create|ls|rm|resize`: directories that outlive sandboxes. */
 #include "base/auto.h"
 #include "cli/out.h"
 #include "cli/sandbox.h"
@@ -56,6 +56,30 @@ int sg_cmd_volume_create(struct sg_cli *cli)
         return sg_api_print(&api.reply);
     sg_add_clean(&out, sg_api_text(v, "id"));
     sg_buf_add_str(&out, "\n");
+    return sg_cli_print(&out);
+}
+
+int sg_cmd_volume_resize(struct sg_cli *cli)
+{
+    sg_auto_api api;
+    sg_auto_buf target, body, out;
+    struct sg_err err = { 0 };
+    const struct sg_jval *v;
+    sg_buf_init(&target, SG_API_MAX_PATH);
+    sg_buf_init(&body, 128);
+    sg_buf_init(&out, 4096);
+    if (!sg_cli_has_flag(cli, "disk")) {
+        (void)sg_fail(&err, SG_INVALID, "'volume resize' needs --disk SIZE");
+        return sg_cli_fail(cli, &err);
+    }
+    sg_buf_addf(&body, "{\"bytes\":%llu}", (unsigned long long)cli->config.disk_bytes);
+    sg_api_path(&target, "volumes", cli->args[0]);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "PATCH", sg_buf_cstr(&target), &body, &v, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (cli->config.json)
+        return sg_api_print(&api.reply);
+    sg_buf_addf(&out, "%s\n", sg_short_bytes(sg_api_u64(v, "bytes")).s);
     return sg_cli_print(&out);
 }
 

@@ -55,7 +55,8 @@ const struct sg_option sg_options[] = {
       .help = "processes and threads (2 and up: init is one)" },
     { .key = "run.disk", .flag = "disk", .env = "SANDGLASS_DISK",
       .type = SG_OPTION_BYTES, .offset = AT(disk_bytes),
-      .commands = SG_FOR_TASK_RUN | SG_FOR_CELL | SG_FOR_CREATE | SG_FOR_ORGS_CREATE | SG_FOR_VOLUME_CREATE,
+      .commands = SG_FOR_TASK_RUN | SG_FOR_CELL | SG_FOR_CREATE | SG_FOR_ORGS_CREATE | SG_FOR_VOLUME_CREATE |
+                  SG_FOR_VOLUME_RESIZE,
       .min = MIB, .max = PIB, .fallback = "1g", .arg = "SIZE",
       .help = "bytes written, at most 3/4 of memory unless set (1m up)" },
     { .key = "run.open_files", .flag = "open-files", .env = "SANDGLASS_OPEN_FILES",

@@ -83,6 +83,8 @@ enum sg_command_place {
     SG_COMMAND_VOLUME_RM,
     SG_COMMAND_ORGS_BUDGET,
     SG_COMMAND_ORGS_BUDGETS,
+    SG_COMMAND_VOLUME_CP,
+    SG_COMMAND_VOLUME_RESIZE,
 };
 __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR(command)        ((sg_command_set)1 << SG_COMMAND_##command)
@@ -166,10 +168,14 @@ __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR_VOLUME_CREATE SG_FOR(VOLUME_CREATE)
 #define SG_FOR_VOLUME_LS     SG_FOR(VOLUME_LS)
 #define SG_FOR_VOLUME_RM     SG_FOR(VOLUME_RM)
-#define SG_FOR_VOLUME        (SG_FOR_VOLUME_CREATE | SG_FOR_VOLUME_LS | SG_FOR_VOLUME_RM)
-#define SG_FOR_SECRETS       (SG_FOR_SECRETS_LIST | SG_FOR_SECRETS_SET | SG_FOR_SECRETS_RM)
-#define SG_FOR_AUDIT         (SG_FOR_AUDIT_LIST | SG_FOR_AUDIT_VERIFY)
-#define SG_FOR_SERVICE       (SG_FOR_SERVE | SG_FOR_UP)
+#define SG_FOR_VOLUME_CP     SG_FOR(VOLUME_CP)
+#define SG_FOR_VOLUME_RESIZE SG_FOR(VOLUME_RESIZE)
+#define SG_FOR_VOLUME                                                                              \
+    (SG_FOR_VOLUME_CREATE | SG_FOR_VOLUME_LS | SG_FOR_VOLUME_RM | SG_FOR_VOLUME_CP |               \
+     SG_FOR_VOLUME_RESIZE)
+#define SG_FOR_SECRETS (SG_FOR_SECRETS_LIST | SG_FOR_SECRETS_SET | SG_FOR_SECRETS_RM)
+#define SG_FOR_AUDIT   (SG_FOR_AUDIT_LIST | SG_FOR_AUDIT_VERIFY)
+#define SG_FOR_SERVICE (SG_FOR_SERVE | SG_FOR_UP)
 /* Those that ask the service. */
 #define SG_FOR_CLIENT                                                                              \
     (SG_FOR_NET | SG_FOR_PARSE | SG_FOR_CELLS | SG_FOR_SNAPSHOTS | SG_FOR_ROUTER | SG_FOR_PS |     \

@@ -130,6 +130,8 @@ enum sg_msg_type {
     SG_MSG_K_STATE,
     /* a request that came later: numbers stay what they were */
     SG_MSG_PUT,
+    /* daemon to launcher */
+    SG_MSG_L_VOLUME_LIMIT,
     SG_MSG_TYPE_COUNT,
 };
 

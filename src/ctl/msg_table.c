@@ -293,6 +293,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_RULES] = ROW("l_rules", SG_ROLE_ASK, 0, l_rules),
     [SG_MSG_L_NET] = ROW("l_net", SG_ROLE_ASK, 0, l_net),
     [SG_MSG_L_VOLUME_MAKE] = ROW("l_volume_make", SG_ROLE_ASK, 0, l_volume_make),
+    [SG_MSG_L_VOLUME_LIMIT] = ROW("l_volume_limit", SG_ROLE_ASK, 0, l_volume_make),
     [SG_MSG_L_VOLUME_REMOVE] = ROW("l_volume_remove", SG_ROLE_ASK, 0, l_volume),
     [SG_MSG_L_VOLUME_USE] = ROW("l_volume_use", SG_ROLE_ASK, 0, l_volume),
     [SG_MSG_L_MOUNT] = ROW("l_mount", SG_ROLE_ASK, 0, l_mount),

@@ -176,6 +176,7 @@ static const struct {
     [SG_MSG_L_SNAPSHOTS] = { check_nothing, false },
     [SG_MSG_L_STORAGE] = { check_nothing, false },
     [SG_MSG_L_VOLUME_MAKE] = { check_volume_make, false },
+    [SG_MSG_L_VOLUME_LIMIT] = { check_volume_make, false },
     [SG_MSG_L_VOLUME_REMOVE] = { check_volume, false },
     [SG_MSG_L_VOLUME_USE] = { check_volume, false },
     [SG_MSG_L_MOUNT] = { check_mount, false },

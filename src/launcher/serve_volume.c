@@ -63,6 +63,16 @@ static int use(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err
     return 0;
 }
 
+/* SG_CONFLICT: more is stored than that. */
+static int limit(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    if (sg_vault_limit(&l->vault, SG_VAULT_VOLUME, m->l_volume.volume.p, m->l_volume.bytes, err) <
+        0)
+        return -1;
+    sg_conn_ok(l, m->id);
+    return 0;
+}
+
 static int mount_it(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     const struct sg_msg_l_mount *q = &m->l_mount;
@@ -89,7 +99,7 @@ int sg_serve_volume(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
                                                 struct sg_err *err) = {
         [SG_MSG_L_VOLUME_MAKE] = make, [SG_MSG_L_VOLUME_REMOVE] = unmake,
         [SG_MSG_L_VOLUME_USE] = use,   [SG_MSG_L_MOUNT] = mount_it,
-        [SG_MSG_L_SYNC] = sync_it,
+        [SG_MSG_L_SYNC] = sync_it,     [SG_MSG_L_VOLUME_LIMIT] = limit,
     };
     if (!sg_vault_is_open(&l->vault))
         return sg_fail(err, SG_UNSUPPORTED, "this server has no storage pool: %s", l->vault.why);

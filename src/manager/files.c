@@ -67,6 +67,8 @@ static bool is_socket(int fd)
 
 /* ---- what may be asked ---- */
 
+/* In a volume: as who runs commands in a sandbox does. */
+#define USUAL_OF_VOLUMES "1000:1000"
 enum { DETAIL_MAX = 16 << 10, SHOWN_BYTES = 512 }; /* a byte may become six in JSON */
 enum { READING = O_RDONLY | O_DIRECTORY | O_NOFOLLOW };
 
@@ -143,6 +145,13 @@ int sg_files_permit(struct sg_sandbox *s, const struct sg_who *who, unsigned sco
     return 0;
 }
 
+static const char *user_of(const struct sg_sandbox *s, bool is_reading)
+{
+    if (!s->is_internal)
+        return s->user;
+    return is_reading ? "root" : USUAL_OF_VOLUMES;
+}
+
 /* ---- the question ---- */
 
 static int check_answer(const struct sg_files_ask *a, const struct sg_packet *p, struct sg_err *err)
@@ -185,8 +194,9 @@ int sg_files_send(struct sg_sandbox *s, struct sg_msg *m, const int *fds, unsign
                   sg_files_cb *cb, void *arg, struct sg_err *err)
 {
     struct sg_text *user = text_at(m, rules[m->type].user_at);
-    if (!user->n && s->user)
-        *user = sg_text_of(s->user);
+    const char *usual = user_of(s, rules[m->type].scope == SG_SCOPE_READ);
+    if (!user->n && usual)
+        *user = sg_text_of(usual);
     if (sg_sandbox_demand_running(s, err) < 0)
         return -1;
     struct sg_files_set *set = sg_files_set(s);
@@ -248,9 +258,10 @@ struct sg_err sg_files_renamed(const struct sg_err *err, const char *path)
 
 void sg_files_tidy(struct sg_sandbox *s, const char *user, const char *path)
 {
+    const char *usual = user_of(s, false);
     struct sg_msg m = { .type = SG_MSG_REMOVE,
-                        .remove = { sg_text_of(*user || !s->user ? user : s->user),
-                                    sg_text_of(path), SG_REMOVE_RECURSIVE } };
+                        .remove = { sg_text_of(*user || !usual ? user : usual), sg_text_of(path),
+                                    SG_REMOVE_RECURSIVE } };
     struct sg_err err;
     if (s->peer)
         (void)sg_peer_ask(s->peer, &m, NULL, 0, NULL, NULL, &err);

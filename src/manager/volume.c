@@ -101,8 +101,8 @@ unsigned sg_volume_users(struct sg_manager *m, const struct sg_volume *v)
 
 /* ---- rows ---- */
 
-static void put_row(struct sg_manager *m, const struct sg_volume *v, enum sg_volume_state state,
-                    void (*done)(void *arg, const struct sg_err *err), void *arg)
+void sg_volume_put_row(struct sg_manager *m, const struct sg_volume *v, enum sg_volume_state state,
+                       void (*done)(void *arg, const struct sg_err *err), void *arg)
 {
     const struct sg_volume_row row = {
         .id = v->id.s,
@@ -113,7 +113,10 @@ static void put_row(struct sg_manager *m, const struct sg_volume *v, enum sg_vol
         .bytes = (int64_t)v->bytes,
         .created_ms = v->created_ms,
     };
-    sg_store_put_volume(m->store, &row, SG_STORE_FULL, sg_note_done, sg_note_new(m, done, arg));
+    if (done)
+        sg_store_put_volume(m->store, &row, SG_STORE_FULL, sg_note_done, sg_note_new(m, done, arg));
+    else
+        sg_store_put_volume(m->store, &row, SG_STORE_FULL, NULL, NULL);
 }
 
 static bool load_one(void *arg, const struct sg_volume_row *r)
@@ -225,6 +228,9 @@ int sg_volume_remove(struct sg_manager *m, const struct sg_who *who, const char 
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0)
         return sg_manager_denied(m, who, "volume.remove", NULL, err);
     const unsigned users = sg_volume_users(m, v);
+    if (v->is_changing)
+        return sg_fail(err, SG_CONFLICT, "volume %s is being changed; try again",
+                       sg_quote(v->name).s);
     if (users && !force)
         return sg_fail(err, SG_CONFLICT, "volume %s is mounted in %u sandboxes",
                        sg_quote(v->name).s, users);
@@ -234,7 +240,7 @@ int sg_volume_remove(struct sg_manager *m, const struct sg_who *who, const char 
     end_visitor(m, v);
     sg_manager_audit_value(m, who, "volume.remove", NULL, "volume", v->name);
     sg_events_add(m, v->org, NULL, "volume.removed", NULL);
-    put_row(m, v, SG_VOLUME_REMOVING, marked, c);
+    sg_volume_put_row(m, v, SG_VOLUME_REMOVING, marked, c);
     return 0;
 }
 
@@ -276,7 +282,7 @@ static void part_made(void *arg, struct sg_packet *p, const struct sg_err *err)
     if (err)
         fail_making(c, err);
     else
-        put_row(c->m, c->v, SG_VOLUME_READY, row_ready, c);
+        sg_volume_put_row(c->m, c->v, SG_VOLUME_READY, row_ready, c);
 }
 
 static void row_written(void *arg, const struct sg_err *err)
@@ -300,23 +306,30 @@ static int check_name(const char *name, struct sg_err *err)
     return 0;
 }
 
+int sg_volume_check_bytes(struct sg_manager *m, const struct sg_org *org, uint64_t bytes,
+                          uint64_t had, struct sg_err *err)
+{
+    const uint64_t others = org->disk_bytes - had;
+    if (bytes < MIN_BYTES || bytes > MAX_BYTES)
+        return sg_fail(err, SG_INVALID, "a volume has 1 MiB to 16 TiB");
+    if (bytes > had && org->quota.disk_bytes &&
+        (others > org->quota.disk_bytes || bytes > org->quota.disk_bytes - others)) {
+        m->metrics.hits[SG_HIT_DISK]++;
+        return sg_fail(err, SG_EXHAUSTED, "the organisation's quota of disk is %llu bytes",
+                       (unsigned long long)org->quota.disk_bytes);
+    }
+    return 0;
+}
+
 static int check_room(struct sg_manager *m, const struct sg_org *org, uint64_t bytes,
                       struct sg_err *err)
 {
     unsigned count = 0;
     for (const struct sg_volume *v = m->volumes; v; v = v->next)
         count += v->org == org;
-    if (bytes < MIN_BYTES || bytes > MAX_BYTES)
-        return sg_fail(err, SG_INVALID, "a volume has 1 MiB to 16 TiB");
     if (count >= SG_VOLUMES_MAX)
         return sg_fail(err, SG_EXHAUSTED, "an organisation has at most %d volumes", SG_VOLUMES_MAX);
-    if (org->quota.disk_bytes && (org->disk_bytes > org->quota.disk_bytes ||
-                                  bytes > org->quota.disk_bytes - org->disk_bytes)) {
-        m->metrics.hits[SG_HIT_DISK]++;
-        return sg_fail(err, SG_EXHAUSTED, "the organisation's quota of disk is %llu bytes",
-                       (unsigned long long)org->quota.disk_bytes);
-    }
-    return 0;
+    return sg_volume_check_bytes(m, org, bytes, 0, err);
 }
 
 static int fill_token(struct sg_volume *v, struct sg_err *err)
@@ -360,7 +373,7 @@ int sg_volume_create(struct sg_manager *m, const struct sg_who *who, const char 
     struct change *c = sg_new(struct change);
     *c = (struct change) { .m = m, .v = v, .made = cb, .arg = arg };
     sg_manager_audit_value(m, who, "volume.create", NULL, "volume", v->name);
-    put_row(m, v, SG_VOLUME_MAKING, row_written, c);
+    sg_volume_put_row(m, v, SG_VOLUME_MAKING, row_written, c);
     return 0;
 }
 

@@ -26,6 +26,7 @@ struct sg_volume {
     char token[SG_VOLUME_TOKEN_LEN + 1]; /* its id and a secret: who shows it reaches the files */
     int64_t created_ms;
     enum sg_volume_state state;
+    bool is_changing;     /* its size */
     struct sg_id visitor; /* our sandbox that shows it; "": none was made */
     struct sg_volume *next;
 };
@@ -34,6 +35,9 @@ typedef void sg_volume_cb(void *arg, const struct sg_volume *v, const struct sg_
 
 /* `bytes` 0: the usual. SG_CONFLICT: there is one of that name. SG_UNSUPPORTED: no storage pool. */
 int sg_volume_create(struct sg_manager *m, const struct sg_who *who, const char *name,
+                     uint64_t bytes, sg_volume_cb *cb, void *arg, struct sg_err *err);
+/* SG_CONFLICT: more is stored than that. */
+int sg_volume_resize(struct sg_manager *m, const struct sg_who *who, const char *which,
                      uint64_t bytes, sg_volume_cb *cb, void *arg, struct sg_err *err);
 /* `which`: id or name. SG_CONFLICT while sandboxes have it, unless `force`: theirs is then an empty
  * directory that takes nothing. */
@@ -56,6 +60,10 @@ int sg_volume_use(struct sg_manager *m, const struct sg_volume *v, sg_volume_use
 /* A sandbox that shows it at its root; for sg_files_...() as root. May call back at once. */
 int sg_volume_visit(struct sg_manager *m, struct sg_volume *v, sg_sandbox_cb *cb, void *arg,
                     struct sg_err *err);
+/* The one that was visited before, for the next question of the same call. SG_NOT_FOUND: no such
+ * volume; SG_UNAVAILABLE: it has ended meanwhile. */
+struct sg_sandbox *sg_volume_visitor(struct sg_manager *m, const struct sg_who *who,
+                                     const char *which, struct sg_err *err);
 void sg_volume_touch(struct sg_manager *m, const struct sg_volume *v); /* it is in use */
 /* Everything written to volumes so far is on the disk. */
 int sg_volume_sync(struct sg_manager *m, sg_tenant_cb *cb, void *arg, struct sg_err *err);
@@ -63,6 +71,12 @@ int sg_volume_sync(struct sg_manager *m, sg_tenant_cb *cb, void *arg, struct sg_
 /* ---- the manager's own ---- */
 
 int sg_volume_load(struct sg_manager *m, struct sg_err *err);
+/* `done` NULL: nobody waits. */
+void sg_volume_put_row(struct sg_manager *m, const struct sg_volume *v, enum sg_volume_state state,
+                       void (*done)(void *arg, const struct sg_err *err), void *arg);
+/* May the organisation have a volume of so many bytes, of which it has `had` already? */
+int sg_volume_check_bytes(struct sg_manager *m, const struct sg_org *org, uint64_t bytes,
+                          uint64_t had, struct sg_err *err);
 void sg_volume_recover(struct sg_manager *m); /* ends what was left by halves */
 void sg_volume_free_all(struct sg_manager *m);
 /* Rules of what is to be mounted; SG_INVALID names what is wrong, also a volume that is none. */

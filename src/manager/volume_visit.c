@@ -62,6 +62,18 @@ int sg_volume_visit(struct sg_manager *m, struct sg_volume *v, sg_sandbox_cb *cb
     return 0;
 }
 
+struct sg_sandbox *sg_volume_visitor(struct sg_manager *m, const struct sg_who *who,
+                                     const char *which, struct sg_err *err)
+{
+    const struct sg_volume *v = sg_volume_find(m, who, which, err);
+    struct sg_sandbox *s = v ? sg_map_find(&m->sandboxes, v->visitor.s) : NULL;
+    if (v && !s)
+        (void)sg_fail(err, SG_UNAVAILABLE, "the volume's files are out of reach; try again");
+    if (s)
+        sg_sandbox_touch(s);
+    return s;
+}
+
 void sg_volume_touch(struct sg_manager *m, const struct sg_volume *v)
 {
     struct sg_sandbox *s = v->visitor.s[0] ? sg_map_find(&m->sandboxes, v->visitor.s) : NULL;

@@ -198,6 +198,7 @@ static const struct ask {
     [SG_MSG_L_STORAGE] = { fill_none, SG_MSG_L_STORED },
     [SG_MSG_L_NET] = { fill_net, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_MAKE] = { fill_volume, SG_MSG_L_DONE },
+    [SG_MSG_L_VOLUME_LIMIT] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_REMOVE] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_USE] = { fill_volume, SG_MSG_L_STATED },
     [SG_MSG_L_MOUNT] = { fill_mount, SG_MSG_L_DONE },
@@ -525,13 +526,25 @@ void sg_tier_rules(struct sg_tier *t, uint64_t stamp, sg_tier_answer *cb, void *
     send_question(q);
 }
 
-void sg_tier_volume_make(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
-                         void *arg)
+static void send_sized(struct sg_tier *t, enum sg_msg_type type, const char *volume, uint64_t bytes,
+                       sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_VOLUME_MAKE, volume, cb, arg);
+    struct question *q = question(t, type, volume, cb, arg);
 
     q->cursor = bytes;
     send_question(q);
+}
+
+void sg_tier_volume_make(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
+                         void *arg)
+{
+    send_sized(t, SG_MSG_L_VOLUME_MAKE, volume, bytes, cb, arg);
+}
+
+void sg_tier_volume_limit(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
+                          void *arg)
+{
+    send_sized(t, SG_MSG_L_VOLUME_LIMIT, volume, bytes, cb, arg);
 }
 
 void sg_tier_volume_remove(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg)

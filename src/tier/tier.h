@@ -73,6 +73,9 @@ void sg_tier_storage(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 /* Volumes. L_DONE; a volume that is not there is removed already. */
 void sg_tier_volume_make(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
                          void *arg);
+/* SG_CONFLICT: more is stored than that. */
+void sg_tier_volume_limit(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
+                          void *arg);
 void sg_tier_volume_remove(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg);
 /* L_STATED: disk_bytes, disk_used_bytes. */
 void sg_tier_volume_use(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg);

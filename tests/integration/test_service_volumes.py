@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes: files that outlive sandboxes, shared between them, reached without one, limited, and nobody else's."""
+import json
 import os
 import subprocess
 import urllib.parse
@@ -7,7 +8,7 @@ import urllib.parse
 import pytest
 import sg
 import web
-from service import Box, Service
+from service import Box, Service, wait_for as sg_wait
 
 MIB = 1 << 20
 
@@ -350,7 +351,58 @@ def test_acknowledged_means_there_after_kill_9_of_everything():
         service.operator.delete("/v1/volumes/kept", expect=204)
 
 
-def test_the_command(service):
+# ---- the native way to the files ----
+
+def native(tenant, method, tail, path, body=None, **query):
+    return tenant.call(method, f"/v1/volumes/data/files{tail}", body, query={"path": path, **query})
+
+
+def test_the_native_api_reaches_the_files_without_a_sandbox(service, tenant, content):
+    assert native(tenant, "PUT", "", "/a/b.txt", b"one").status == 404  # no such directory yet
+    assert tenant.post("/v1/volumes/data/files/mkdir", {"path": "/a/deep", "parents": True}).status == 204
+    assert native(tenant, "PUT", "", "/a/b.txt", b"one", mode="0640").json == {"bytes": 3}
+    assert content.read("/a/b.txt").body == b"one"  # both planes see the same
+    told = native(tenant, "GET", "/stat", "/a/b.txt").json
+    assert (told["type"], told["mode"], told["uid"], told["gid"]) == ("file", "0640", 1000, 1000)
+    assert [e["name"] for e in native(tenant, "GET", "/list", "/a").json["entries"]] in (["b.txt", "deep"], ["deep", "b.txt"])
+    assert tenant.post("/v1/volumes/data/files/move", {"from": "/a/b.txt", "to": "/a/deep/c"}).status == 204
+    assert tenant.post("/v1/volumes/data/files/chmod", {"path": "/a/deep/c", "mode": "0600"}).status == 204
+    archive = native(tenant, "GET", "/tar", "/a").body
+    tenant.post("/v1/volumes/data/files/mkdir", {"path": "/copy"}, expect=204)
+    assert native(tenant, "PUT", "/tar", "/copy", archive).status == 204
+    assert native(tenant, "GET", "", "/copy/deep/c").body == b"one"
+    assert [f["path"] for f in native(tenant, "GET", "/search", "/copy", name="c").json["found"]] == ["deep/c"]
+    assert native(tenant, "DELETE", "", "/a").status == 409 and native(tenant, "DELETE", "", "/a", recursive=1).status == 204
+    box = mounted(tenant, ("data", "/v"))
+    assert box.sh("cat /v/copy/deep/c; echo more > /v/copy/new")["stdout"] == "one"
+    assert native(tenant, "GET", "", "/copy/new").body == b"more\n"
+    assert native(tenant, "GET", "", "/../../etc/passwd").status == 404
+    other = service.tenant("nobody")[1]
+    assert native(other, "GET", "/stat", "/").status == 404
+    assert tenant.get("/v1/sandboxes", expect=200)["sandboxes"][0]["id"] == box.id  # ours is in no list
+
+
+def test_a_volume_changes_its_size_and_the_limit_follows(service):
+    org, client = service.tenant("resize", diskBytes=200 * MIB)
+    client.post("/v1/volumes", {"name": "data", "bytes": 20 * MIB}, expect=201)
+    box = mounted(client, ("data", "/v"), limits={"diskBytes": 64 * MIB})
+    assert box.sh("head -c 30M /dev/urandom > /v/big && sync")["exitCode"] != 0
+    assert client.patch("/v1/volumes/data", {"bytes": 60 * MIB}, expect=200)["bytes"] == 60 * MIB
+    assert box.sh("head -c 40M /dev/urandom > /v/big && sync")["exitCode"] == 0
+    assert client.get(f"/v1/orgs/{org}", expect=200)["inUse"]["diskBytes"] == (60 + 64) * MIB
+    reply = client.patch("/v1/volumes/data", {"bytes": 10 * MIB})
+    assert reply.status == 409 and "stored" in reply.error["message"]
+    assert client.patch("/v1/volumes/data", {"bytes": 400 * MIB}).status == 429
+    assert client.patch("/v1/volumes/data", {"bytes": 1}).status == 400
+    box.sh("rm /v/big; sync")
+    sg_wait(lambda: client.patch("/v1/volumes/data", {"bytes": 10 * MIB}).status == 200, 30, "room")
+    assert client.get("/v1/volumes/data", expect=200)["bytes"] == 10 * MIB
+    assert box.sh("head -c 30M /dev/urandom > /v/big && sync")["exitCode"] != 0
+    box.destroy()
+    client.delete("/v1/volumes/data", expect=204)
+
+
+def test_the_command(service, tmp_path):
     def volume(*args):
         return subprocess.run([sg.BIN, *args, "--run-dir", str(service.run)], capture_output=True, text=True,
                               env={"PATH": os.environ["PATH"], "SANDGLASS_CONFIG": str(service.config)})
@@ -361,4 +413,15 @@ def test_the_command(service):
     assert volume("volume", "rm", "by-hand").returncode == 1
     assert volume("exec", box, "--", "sh", "-c", "echo x > /w/f; cat /v/f").stdout == "x\n"
     assert volume("rm", box).returncode == 0
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "leaf").write_text("green")
+    assert volume("volume", "cp", tmp_path / "tree", "by-hand:/").returncode == 0
+    assert volume("volume", "cp", "by-hand:/tree/leaf", "-").stdout == "green"
+    assert volume("volume", "cp", "by-hand:/tree", tmp_path / "back").returncode == 0
+    assert (tmp_path / "back" / "leaf").read_text() == "green"
+    assert "both" in volume("volume", "cp", "by-hand:/a", "by-hand:/b").stderr
+    assert "No such file" in volume("volume", "cp", "by-hand:/none", "-").stderr
+    assert volume("volume", "resize", "--disk", "32m", "by-hand").returncode == 0
+    assert volume("volume", "resize", "by-hand").returncode != 0  # to which size?
+    assert json.loads(volume("volume", "ls", "--json").stdout)["volumes"][0]["bytes"] == 32 * MIB
     assert volume("volume", "rm", "by-hand").returncode == 0

@@ -334,6 +334,7 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
         m.type = SG_MSG_L_LISTED;
         break;
     case SG_MSG_L_VOLUME_MAKE:
+    case SG_MSG_L_VOLUME_LIMIT:
     case SG_MSG_L_VOLUME_REMOVE:
     case SG_MSG_L_MOUNT:
     case SG_MSG_L_SYNC:
@@ -350,10 +351,12 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
 
 static inline void launcher_take(struct rig *r, const struct sg_msg *q)
 {
-    bool has_name =
-        q->type != SG_MSG_L_HELLO && q->type != SG_MSG_L_LIST && q->type != SG_MSG_L_SNAPSHOTS &&
-        q->type != SG_MSG_L_POOL && q->type != SG_MSG_L_TEMPLATES &&
-        !(q->type >= SG_MSG_L_VOLUME_MAKE && q->type <= SG_MSG_L_SYNC && q->type != SG_MSG_L_MOUNT);
+    bool has_name = q->type != SG_MSG_L_HELLO && q->type != SG_MSG_L_LIST &&
+                    q->type != SG_MSG_L_SNAPSHOTS && q->type != SG_MSG_L_POOL &&
+                    q->type != SG_MSG_L_TEMPLATES &&
+                    !(q->type >= SG_MSG_L_VOLUME_MAKE && q->type <= SG_MSG_L_SYNC &&
+                      q->type != SG_MSG_L_MOUNT) &&
+                    q->type != SG_MSG_L_VOLUME_LIMIT;
     const char *id = has_name ? q->l_name.sandbox.p : ""; /* L_CREATE begins with it, too */
     struct cell *c = rig_cell(r, id);
 

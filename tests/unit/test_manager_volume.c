@@ -108,6 +108,39 @@ static void a_volume_is_made_found_and_removed(void **state)
     assert_int_equal(unmake(r, "data", false), SG_NOT_FOUND);
 }
 
+static enum sg_kind resize(struct rig *r, const char *name, uint64_t bytes)
+{
+    struct answer a = { 0 };
+    struct sg_err err = { 0 };
+    if (sg_volume_resize(r->m, &r->who, name, bytes, note, &a, &err) < 0)
+        return err.kind;
+    rig_until(r, a.calls);
+    return a.err.kind;
+}
+
+static void a_size_that_is_refused_leaves_what_was_counted(void **state)
+{
+    struct rig *r = *state;
+    const uint64_t mib = UINT64_C(1) << 20;
+    assert_int_equal(make(r, "data", 8 * mib), SG_OK);
+    assert_int_equal(resize(r, "data", 16 * mib), SG_OK);
+    assert_int_equal(r->who.org->disk_bytes, 16 * mib);
+    r->fails[SG_MSG_L_VOLUME_LIMIT] = 2;
+    r->fail_kind = SG_CONFLICT;
+    assert_int_equal(resize(r, "data", 4 * mib), SG_CONFLICT);
+    assert_int_equal(resize(r, "data", 32 * mib), SG_CONFLICT);
+    assert_int_equal(r->who.org->disk_bytes, 16 * mib);
+    assert_int_equal(resize(r, "data", 4 * mib), SG_OK);
+    assert_int_equal(r->who.org->disk_bytes, 4 * mib);
+    assert_int_equal(resize(r, "none", 4 * mib), SG_NOT_FOUND);
+    assert_int_equal(resize(r, "data", 1), SG_INVALID);
+    r->who.org->quota.disk_bytes = 8 * mib;
+    assert_int_equal(resize(r, "data", 9 * mib), SG_EXHAUSTED);
+    assert_int_equal(resize(r, "data", 8 * mib), SG_OK);
+    assert_int_equal(unmake(r, "data", false), SG_OK);
+    assert_int_equal(r->who.org->disk_bytes, 0);
+}
+
 static void one_that_cannot_be_made_leaves_nothing(void **state)
 {
     struct rig *r = *state;
@@ -240,6 +273,7 @@ int main(void)
 #define VOLUME_TEST(f) cmocka_unit_test_setup_teardown(f, with_pool, rig_teardown)
     const struct CMUnitTest tests[] = {
         VOLUME_TEST(a_volume_is_made_found_and_removed),
+        VOLUME_TEST(a_size_that_is_refused_leaves_what_was_counted),
         VOLUME_TEST(one_that_cannot_be_made_leaves_nothing),
         VOLUME_TEST(what_a_crash_left_by_halves_is_removed),
         VOLUME_TEST(a_quota_counts_volumes),

@@ -54,7 +54,8 @@ static void every_question_of_the_table_has_a_row_and_nothing_else_has(void **st
             m.l_hello = (struct sg_msg_l_hello) { .version = SG_CTL_VERSION };
         if (type == SG_MSG_L_SNAPSHOT)
             m.l_snapshot = (struct sg_msg_l_snapshot) { sg_text_of(ID), sg_text_of(SNAPSHOT), 0 };
-        if (type >= SG_MSG_L_VOLUME_MAKE && type <= SG_MSG_L_VOLUME_USE)
+        if ((type >= SG_MSG_L_VOLUME_MAKE && type <= SG_MSG_L_VOLUME_USE) ||
+            type == SG_MSG_L_VOLUME_LIMIT)
             m.l_volume = (struct sg_msg_l_volume) { sg_text_of(VOLUME), permit.least.disk_bytes };
         if (type == SG_MSG_L_MOUNT)
             m.l_mount = (struct sg_msg_l_mount) { sg_text_of(ID), sg_text_of(VOLUME),

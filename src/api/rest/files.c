@@ -104,7 +104,6 @@ int sg_rest_file_stat(struct sg_call *c, struct sg_err *err)
 
 struct listing {
     struct sg_call *call;
-    struct sg_id sandbox;
     const char *path;
     struct sg_buf out;
     struct sg_json j;
@@ -170,7 +169,7 @@ static int next_page(struct listing *l, struct sg_err *err)
     struct sg_call *c = l->call;
     if (++l->pages > PAGES_MAX)
         return sg_fail(err, SG_EXHAUSTED, "the list has more than %d pages", PAGES_MAX);
-    struct sg_sandbox *s = sg_manager_find(c->manager, &c->who, l->sandbox.s, err);
+    struct sg_sandbox *s = sg_rest_sandbox(c, err);
     if (!s)
         return -1;
     struct sg_msg m = { .type = SG_MSG_LIST };
@@ -188,7 +187,7 @@ int sg_rest_file_list(struct sg_call *c, struct sg_err *err)
         return -1;
     if (!l)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    *l = (struct listing) { .call = c, .sandbox = s->id, .path = path };
+    *l = (struct listing) { .call = c, .path = path };
     sg_buf_init(&l->out, LIST_MAX);
     sg_json_init(&l->j, &l->out);
     sg_json_open(&l->j, '{');
@@ -203,9 +202,17 @@ int sg_rest_file_list(struct sg_call *c, struct sg_err *err)
 
 /* ---- changes ---- */
 
+static void settled(struct sg_call *c, const struct sg_err *err)
+{
+    sg_rest_reply_done(c, err);
+}
+
 static void changed(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
-    sg_rest_reply_done(arg, p ? NULL : err);
+    if (p)
+        sg_rest_settle(arg, settled);
+    else
+        sg_reply_error(arg, err);
 }
 
 static int ask(struct sg_call *c, struct sg_sandbox *s, struct sg_msg *m, struct sg_err *err)

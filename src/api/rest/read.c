@@ -8,10 +8,14 @@
 #include "api/rest/rest.h"
 #include "base/auto.h"
 #include "base/parse.h"
+#include "manager/volume.h"
 #include "base/banned.h"
 
 struct sg_sandbox *sg_rest_sandbox(struct sg_call *c, struct sg_err *err)
 {
+    const char *volume = sg_call_param(c, "volume");
+    if (*volume)
+        return sg_volume_visitor(c->manager, &c->who, volume, err);
     return sg_manager_find(c->manager, &c->who, sg_call_param(c, "id"), err);
 }
 

@@ -15,6 +15,7 @@
 #define SX S "/execs/{exec}"
 #define SF S "/files"
 #define SC S "/contexts/{context}"
+#define VF "/v1/volumes/{volume}/files"
 
 /* clang-format off */
 static const struct sg_route rows[] = {
@@ -112,7 +113,19 @@ static const struct sg_route rows[] = {
     { M_GET,    "/v1/volumes", R, N, sg_rest_volume_list, "Volumes of the organisation" },
     { M_POST,   "/v1/volumes", X, N, sg_rest_volume_create, "Make a volume" },
     { M_GET,    "/v1/volumes/{volume}", R, N, sg_rest_volume_get, "One volume" },
+    { M_PATCH,  "/v1/volumes/{volume}", X, N, sg_rest_volume_resize, "Change a volume's size" },
     { M_DELETE, "/v1/volumes/{volume}", X, 0, sg_rest_volume_remove, "Remove a volume" },
+    { M_GET,    VF, R, 0, sg_rest_volume_files, "Download a file of a volume" },
+    { M_PUT,    VF, X, SG_ROUTE_STREAM, sg_rest_volume_files, "Upload a file to a volume, atomically" },
+    { M_DELETE, VF, X, 0, sg_rest_volume_files, "Remove a file or a tree of a volume" },
+    { M_GET,    VF "/stat", R, 0, sg_rest_volume_files, "What a path in a volume is" },
+    { M_GET,    VF "/list", R, 0, sg_rest_volume_files, "Entries of a directory of a volume" },
+    { M_GET,    VF "/search", R, 0, sg_rest_volume_files, "Find files of a volume by name or text" },
+    { M_POST,   VF "/mkdir", X, N, sg_rest_volume_files, "Make a directory in a volume" },
+    { M_POST,   VF "/move", X, N, sg_rest_volume_files, "Move or rename within a volume" },
+    { M_POST,   VF "/chmod", X, N, sg_rest_volume_files, "Change mode or owner in a volume" },
+    { M_GET,    VF "/tar", R, 0, sg_rest_volume_files, "A tree of a volume as a tar archive" },
+    { M_PUT,    VF "/tar", X, SG_ROUTE_STREAM, sg_rest_volume_files, "Unpack a tar archive into a volume" },
     { M_GET,    "/v1/openapi.json", 0, SG_ROUTE_OPEN | N, sg_rest_openapi, "This description" },
 
     { M_POST,   S "/snapshots", X, N, sg_rest_snapshot_create, "Make a snapshot of its files" },

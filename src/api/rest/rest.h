@@ -26,7 +26,7 @@ enum { SG_REST_MAX_REPLY = 96 << 20 };
 
 /* ---- read.c: what requests have in common ---- */
 
-/* The sandbox of the path's {id}, or NULL. */
+/* The sandbox of the path's {id}, or the one that shows {volume}; or NULL. */
 struct sg_sandbox *sg_rest_sandbox(struct sg_call *c, struct sg_err *err);
 /* The exec of {exec} in it, or NULL. */
 struct sg_exec *sg_rest_exec(struct sg_call *c, struct sg_err *err);
@@ -51,6 +51,10 @@ void sg_rest_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
 
 /* "cost" and "elsewhere". */
 void sg_rest_put_cost(struct sg_json *j, const struct sg_prices *p, const struct sg_amounts *a);
+
+/* Files were changed: those of a volume go to the disk, then `then` is called; those of a sandbox
+ * are as they are, and it is called at once. */
+void sg_rest_settle(struct sg_call *c, void (*then)(struct sg_call *c, const struct sg_err *err));
 
 /* ---- replies that several handlers give ---- */
 
@@ -139,7 +143,7 @@ sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_res
     sg_rest_org_create, sg_rest_org_get, sg_rest_org_change, sg_rest_org_remove, sg_rest_whoami;
 sg_rest_handler sg_rest_secret_list, sg_rest_secret_get, sg_rest_secret_set, sg_rest_secret_remove;
 sg_rest_handler sg_rest_volume_list, sg_rest_volume_create, sg_rest_volume_get,
-    sg_rest_volume_remove;
+    sg_rest_volume_resize, sg_rest_volume_remove, sg_rest_volume_files;
 sg_rest_handler sg_rest_budget_list, sg_rest_budget_get, sg_rest_budget_set, sg_rest_budget_remove;
 sg_rest_handler sg_rest_templates, sg_rest_pool, sg_rest_usage, sg_rest_audit, sg_rest_audit_verify,
     sg_rest_reconcile_get, sg_rest_reconcile_run, sg_rest_health_all, sg_rest_openapi;

@@ -44,6 +44,11 @@ static void end_flow(struct flow *f)
     sg_buf_done(&f->rest);
 }
 
+static void settled(struct sg_call *c, const struct sg_err *err)
+{
+    sg_rest_reply_done(c, err);
+}
+
 /* The call must not end before init has answered: the answer would find nothing. */
 static void finish(struct flow *f)
 {
@@ -60,7 +65,7 @@ static void finish(struct flow *f)
     else if (c->has_started)
         sg_reply_end(c);
     else
-        sg_reply_empty(c, 204);
+        sg_rest_settle(c, settled);
 }
 
 static void client_gone(struct sg_call *c)
@@ -224,6 +229,7 @@ int sg_rest_tar_put(struct sg_call *c, struct sg_err *err)
     sg_pour_open(&f->pour, f->loop, f->io.fd, emptied);
     c->on_body = take_piece;
     c->on_gone = client_gone;
+    sg_call_pause_body(c, false); /* it may have waited for the volume */
     return 0;
 }
 

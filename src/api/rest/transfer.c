@@ -67,16 +67,25 @@ struct upload {
     bool is_last;
 };
 
-static void committed(void *arg, const struct sg_err *err)
+static void settled(struct sg_call *c, const struct sg_err *err)
 {
-    struct upload *u = arg;
+    const struct upload *u = c->state;
     char text[48];
     if (err) {
-        sg_reply_error(u->call, err);
+        sg_reply_error(c, err);
         return;
     }
     (void)snprintf(text, sizeof text, "{\"bytes\":%llu}", (unsigned long long)u->bytes);
-    sg_reply_text(u->call, 200, "application/json", text);
+    sg_reply_text(c, 200, "application/json", text);
+}
+
+static void committed(void *arg, const struct sg_err *err)
+{
+    const struct upload *u = arg;
+    if (err)
+        sg_reply_error(u->call, err);
+    else
+        sg_rest_settle(u->call, settled);
 }
 
 /* All is in the pipe, or the sandbox has given up: the answer tells. Who sent everything may close

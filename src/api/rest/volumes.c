@@ -37,9 +37,9 @@ int sg_rest_volume_list(struct sg_call *c, struct sg_err *err)
     return 0;
 }
 
-static void made(void *arg, const struct sg_volume *v, const struct sg_err *err)
+static void reply(struct sg_call *c, int status, const struct sg_volume *v,
+                  const struct sg_err *err)
 {
-    struct sg_call *c = arg;
     sg_auto_buf out = { 0 };
     struct sg_json j;
     if (!v) {
@@ -51,7 +51,17 @@ static void made(void *arg, const struct sg_volume *v, const struct sg_err *err)
     sg_json_open(&j, '{');
     put_members(&j, c, v);
     sg_json_close(&j, '}');
-    sg_reply_json(c, 201, &out);
+    sg_reply_json(c, status, &out);
+}
+
+static void made(void *arg, const struct sg_volume *v, const struct sg_err *err)
+{
+    reply(arg, 201, v, err);
+}
+
+static void resized(void *arg, const struct sg_volume *v, const struct sg_err *err)
+{
+    reply(arg, 200, v, err);
 }
 
 struct body {
@@ -103,6 +113,19 @@ int sg_rest_volume_get(struct sg_call *c, struct sg_err *err)
     const struct sg_volume *v =
         sg_volume_find(c->manager, &c->who, sg_call_param(c, "volume"), err);
     return v ? sg_volume_use(c->manager, v, used, c, err) : -1;
+}
+
+int sg_rest_volume_resize(struct sg_call *c, struct sg_err *err)
+{
+    static const struct sg_jfield size[] = {
+        { "bytes", SG_JT_U64, offsetof(struct body, bytes), 1, INT64_MAX, true },
+    };
+    struct body b = { 0 };
+    const struct sg_jval *body;
+    if (sg_call_json(c, &body, err) < 0 || sg_json_read(body, size, SG_COUNT(size), &b, err) < 0)
+        return -1;
+    return sg_volume_resize(c->manager, &c->who, sg_call_param(c, "volume"), b.bytes, resized, c,
+                            err);
 }
 
 int sg_rest_volume_remove(struct sg_call *c, struct sg_err *err)
