@@ -13,6 +13,7 @@ from service import Box, Service, wait_for
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "soak"))
 
 import power_cut  # noqa: E402
+import storage_loop  # noqa: E402
 
 MIB = 1 << 20
 SHAPES = """
@@ -362,6 +363,10 @@ def test_a_pool_grows_when_the_settings_say_so(root):
 def test_power_cuts_take_nothing_that_was_acknowledged(root):
     found = {i: wrong for i, wrong in power_cut.cuts(None, 6, seed=8) if wrong}
     assert not found, found
+
+
+def test_files_come_through_pauses_snapshots_forks_and_a_death(root):
+    assert len(list(storage_loop.rounds(None, 1, 1000, seed=3))) == 1
 
 
 # ---- the command line ----
