@@ -133,6 +133,19 @@ void sg_put_network(struct sg_json *j, const struct sg_cli *cli)
     sg_json_close(j, '}');
 }
 
+/* A sandbox; "org:ID" or "template:NAME": what lies above those of sandboxes. */
+static void put_target(struct sg_buf *target, const char *text)
+{
+    static const char *const above[] = { "org:", "template:" }, *const roots[] = { "orgs",
+                                                                                   "templates" };
+    for (size_t i = 0; i < SG_COUNT(above); i++)
+        if (sg_starts_with(text, above[i])) {
+            sg_api_path(target, roots[i], text + strlen(above[i]), "network");
+            return;
+        }
+    sg_api_path(target, "sandboxes", text, "network");
+}
+
 int sg_cmd_net_set(struct sg_cli *cli)
 {
     sg_auto_api api;
@@ -141,7 +154,7 @@ int sg_cmd_net_set(struct sg_cli *cli)
     struct sg_json j;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, SG_API_MAX_REPLY);
-    sg_api_path(&target, "sandboxes", cli->args[0], "network");
+    put_target(&target, cli->args[0]);
     sg_json_init(&j, &body);
     sg_put_network(&j, cli);
     sg_api_open(&api, cli);

@@ -223,8 +223,9 @@ const struct sg_command sg_commands[] = {
       .examples = { "net explain s0abc pypi.org:443", "net explain --json s0abc 10.0.0.1:22" },
       .min_args = 2, .max_args = 2, .run = sg_cmd_net_explain },
     { .name = "net set", .tail = "[options] ID", .bit = SG_FOR_NET_SET, .is_client = true,
-      .summary = "Change what a sandbox may reach, from now on.",
-      .examples = { "net set --allow pypi.org:443 s0abc", "net set --net none s0abc" },
+      .summary = "Change what a sandbox may reach, from now on; or, above all of them, an organisation "
+                 "(org:ID) or a template (template:NAME).",
+      .examples = { "net set --allow pypi.org:443 s0abc", "net set --net none template:base" },
       .min_args = 1, .max_args = 1, .run = sg_cmd_net_set },
     { .name = "audit list", .tail = "[options]", .bit = SG_FOR_AUDIT_LIST, .is_client = true,
       .summary = "Show who did what, the latest first.",

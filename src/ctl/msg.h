@@ -418,11 +418,14 @@ enum {            /* G_ATTACH: the sandbox's sockets, made inside its namespace,
        SG_G_RAW6,
        SG_G_FD_COUNT,
 };
-enum { SG_G_LEARNS = 1, SG_G_ALLOW_FIRST = 2 };                   /* G_POLICY flags */
+enum { SG_G_LEARNS = 1, SG_G_ALLOW_FIRST = 2 }; /* G_POLICY flags */
+enum sg_net_layer { SG_LAYER_OWN, SG_LAYER_TEMPLATE, SG_LAYER_ORG, SG_LAYER_COUNT };
 enum { SG_G_UDP_FLOW = 1, SG_G_LEARNED = 2, SG_G_DNS_QUERY = 4 }; /* G_DECISION flags */
 struct sg_msg_g_policy {
     struct sg_text sandbox;
     uint32_t mode, flags; /* mode: enum sg_net_mode */
+    uint32_t layer;       /* enum sg_net_layer: those above are kept for the sandbox's own */
+    uint32_t above;       /* of its own: which were sent before it, 1 << layer */
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
     struct sg_texts allow, deny;
 };

@@ -177,11 +177,13 @@ static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills), U64(l_ended, cpu_ns) };
 
-enum { NET_NAME_MAX = 253, NET_ADDR_MAX = 45, NET_RULE_MAX = 336, NET_MODE_MAX = 2 };
+enum { NET_NAME_MAX = 253, NET_ADDR_MAX = 45, NET_RULE_MAX = 352, NET_MODE_MAX = 2 };
 static const struct sg_field g_policy[] = {
     TEXT(g_policy, sandbox, SG_CTL_MAX_TAG),
     U32(g_policy, mode, NET_MODE_MAX),
     U32(g_policy, flags, 3),
+    U32(g_policy, layer, SG_LAYER_COUNT - 1),
+    U32(g_policy, above, (1 << SG_LAYER_COUNT) - 1),
     U64(g_policy, mbps),
     U64(g_policy, max_bytes),
     U64(g_policy, max_connections),

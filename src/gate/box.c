@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -90,6 +91,8 @@ int sg_gate_box_attach(struct sg_gate_box *b, struct sg_packet *p, struct sg_err
     return sg_io_want(b->gate->loop, &b->udp, EPOLLIN, err);
 }
 
+static void drop_policies(struct sg_policy v[SG_LAYER_COUNT]);
+
 static void forget_names(struct sg_gate_box *b)
 {
     for (uint32_t i = 0; i < b->bound_cap; i++)
@@ -109,6 +112,8 @@ void sg_gate_box_free(struct sg_gate_box *b)
     sg_gate_udp_forget(b);
     forget_names(b);
     sg_policy_done(&b->policy);
+    drop_policies(b->layers);
+    drop_policies(b->coming);
     (void)sg_map_remove(&b->gate->boxes, b->id);
     free(b);
 }
@@ -123,29 +128,88 @@ static int add_all(struct sg_netrules *r, struct sg_texts list, struct sg_err *e
     return 0;
 }
 
-/* The new one is whole before the old one goes; what it no longer allows ends at once. */
-int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, struct sg_err *err)
+static int read_policy(const struct sg_msg_g_policy *m, struct sg_policy *ret, struct sg_err *err)
 {
+    static const char *const words[] = { NULL, "template", "organisation" };
     struct sg_policy p = { .mode = (enum sg_net_mode)m->mode,
                            .learns = m->flags & SG_G_LEARNS,
                            .allow_first = m->flags & SG_G_ALLOW_FIRST,
                            .mbps = m->mbps,
                            .max_bytes = m->max_bytes,
                            .max_connections = m->max_connections,
-                           .connections_per_s = m->connections_per_s };
+                           .connections_per_s = m->connections_per_s,
+                           .layer = words[m->layer] };
     if (m->mbps > SG_POLICY_MBPS_MAX || add_all(&p.allow, m->allow, err) < 0 ||
         add_all(&p.deny, m->deny, err) < 0) {
         sg_policy_done(&p);
         return m->mbps > SG_POLICY_MBPS_MAX ? sg_fail(err, SG_INVALID, "mbps is too large") : -1;
     }
+    *ret = p;
+    return 0;
+}
+
+static void drop_policies(struct sg_policy v[SG_LAYER_COUNT])
+{
+    for (unsigned i = 0; i < SG_LAYER_COUNT; i++)
+        sg_policy_done(&v[i]);
+}
+
+/* Those above come first. */
+static void keep_layer(struct sg_gate_box *b, uint32_t layer, const struct sg_policy *p)
+{
+    sg_policy_done(&b->coming[layer]);
+    b->coming[layer] = *p;
+    b->coming_mask |= 1u << layer;
+}
+
+/* Each with the least of what it and those above it grant. */
+static void take_limits(struct sg_policy *p)
+{
+    static const size_t limits[] = { offsetof(struct sg_policy, mbps),
+                                     offsetof(struct sg_policy, max_bytes),
+                                     offsetof(struct sg_policy, max_connections),
+                                     offsetof(struct sg_policy, connections_per_s) };
+    for (size_t i = 0; i < SG_COUNT(limits); i++)
+        *(uint64_t *)(void *)((char *)p + limits[i]) = sg_policy_limit(p, limits[i]);
+}
+
+static void take_layers(struct sg_gate_box *b, struct sg_policy *p)
+{
+    const struct sg_policy *above = NULL;
+    drop_policies(b->layers);
+    memcpy(b->layers, b->coming, sizeof b->layers);
+    memset(b->coming, 0, sizeof b->coming);
+    for (unsigned i = SG_LAYER_COUNT; i-- > SG_LAYER_OWN + 1;)
+        if (b->coming_mask >> i & 1) {
+            b->layers[i].above = above;
+            above = &b->layers[i];
+        }
+    b->coming_mask = 0;
+    p->above = above;
+    take_limits(p);
+}
+
+/* The new one is whole before the old one goes; what it no longer allows ends at once. One that
+ * comes without what should lie above it is none, and closes the sandbox. */
+int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, struct sg_err *err)
+{
+    struct sg_policy p;
+    if (read_policy(m, &p, err) < 0)
+        return -1;
+    if (m->layer != SG_LAYER_OWN) {
+        keep_layer(b, m->layer, &p);
+        return 0;
+    }
+    const bool is_whole = m->above == b->coming_mask;
+    take_layers(b, &p);
     sg_policy_done(&b->policy);
     b->policy = p;
-    b->has_policy = true;
+    b->has_policy = is_whole;
     b->flow_rate = (struct sg_bucket) { 0 };
     b->allowance_at_ns = 0;
     sg_gate_flow_recheck(b);
     sg_gate_udp_recheck(b);
-    return 0;
+    return is_whole ? 0 : sg_fail(err, SG_INVALID, "a policy without those above it");
 }
 
 const struct sg_policy *sg_gate_box_rules(const struct sg_gate_box *b)

@@ -56,6 +56,8 @@ struct sg_gate_box {
     struct sg_io udp;
     int link_fd, raw_fds[2]; /* raw: IPv4, IPv6 */
     struct sg_policy policy;
+    struct sg_policy layers[SG_LAYER_COUNT], coming[SG_LAYER_COUNT]; /* above it; before it is */
+    uint32_t coming_mask;                                            /* 1 << layer */
     /* names: the last `bound_cap` that were asked for, by index modulo */
     struct sg_bound **bound; /* owned */
     uint32_t bound_cap, next_index;

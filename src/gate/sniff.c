@@ -63,7 +63,7 @@ void sg_flow_agrees(const struct sg_flow *f, struct sg_str said, struct sg_netve
         return; /* nobody was named, and nobody had to be */
     if (said.n == 0 || sg_name_parse(said, &name, NULL) < 0)
         say(ret, said.n ? "name: the host is no name" : "name: no host is named");
-    else if (f->name && strcmp(f->name, name.s) != 0 && p && p->mode == SG_MODE_FILTERED)
+    else if (f->name && strcmp(f->name, name.s) != 0 && sg_policy_is_filtered(p))
         say(ret, "name: the host is another one");
     else
         (void)sg_policy_denies_name(p, name.s, ret);
@@ -106,7 +106,7 @@ static int judge_hello(struct sg_flow *f, const struct sg_hello *h)
         say(&v, "tls: an encrypted hello hides its name");
     else if (h->has_name)
         sg_flow_agrees(f, sg_str_of(h->name), &v);
-    else if (f->name && p && p->mode == SG_MODE_FILTERED)
+    else if (f->name && sg_policy_is_filtered(p))
         say(&v, "tls: no server is named");
     return v.is_allowed ? pass(f) : turn_down(f, v.rule, false);
 }

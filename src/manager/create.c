@@ -105,6 +105,7 @@ struct plan {
     uint64_t timeout_ms;
     struct sg_ask ask;
     struct sg_decision decision;
+    const struct sg_policy *network; /* NULL: none */
 };
 
 /* A template of the caller's own, then a snapshot, goes before a template of the server's. What a
@@ -164,7 +165,7 @@ static int choose_wall(struct sg_manager *m, const struct sg_who *who, const str
     p->ask.needs_sandbox = true;
     if (p->ask.wish < 0 && wish_of(c, &p->ask.wish, err) < 0)
         return -1;
-    p->ask.network = (enum sg_need_net)(c->network ? c->network->mode : SG_MODE_NONE);
+    p->ask.network = (enum sg_need_net)(p->network ? p->network->mode : SG_MODE_NONE);
     if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
         sg_decision_error(&p->decision, err) < 0)
         return -1;
@@ -209,6 +210,8 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         return sg_fail(err, SG_INVALID, "retries must be 0 to %d", RETRIES_MAX);
     if (c->network && sg_policy_check(c->network, err) < 0)
         return -1;
+    p.network =
+        c->network || c->is_internal ? c->network : sg_netlayer_default(m, who->org, p.template);
     if (choose_wall(m, who, c, &p, err) < 0 || sg_budget_admit(m, who->org, err) < 0 ||
         sg_quota_admit(m, who->org, &p.limits, err) < 0)
         return -1;
@@ -256,8 +259,8 @@ int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
     s->door = c->door ? sg_strdup(c->door) : NULL;
     s->wall = p.decision.wall;
     s->decision = decision_text(&p);
-    if (c->network)
-        sg_net_copy(&s->network, c->network);
+    if (p.network)
+        sg_net_copy(&s->network, p.network);
     if ((unsigned)p.decision.network < (unsigned)s->network.mode) /* what the rules leave of it */
         s->network.mode = (enum sg_net_mode)p.decision.network;
     s->created_ms = sg_manager_unix_ms();

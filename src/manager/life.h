@@ -274,8 +274,20 @@ void sg_samples_free(struct sg_sandbox *s);
 unsigned sg_net_answers(const struct sg_sandbox *s);
 void sg_net_open(struct sg_sandbox *s);
 void sg_net_reopen(struct sg_sandbox *s); /* of an adopted one */
+void sg_net_tell(struct sg_sandbox *s);   /* what lies above its policy has changed */
 void sg_net_gate(void *manager, int fd);  /* a new connection to the gate; takes it */
 void sg_net_free(struct sg_manager *m, const struct sg_err *err);
+
+/* ---- net_layer.c ---- */
+
+int sg_netlayer_load(struct sg_manager *m, struct sg_err *err);
+void sg_netlayer_free(struct sg_manager *m);
+/* That of a sandbox that is made without a word about it; NULL: none. */
+const struct sg_policy *sg_netlayer_default(const struct sg_manager *m, const struct sg_org *org,
+                                            const char *template);
+/* Its own with those above it; `ret` borrows. `ret_mask`: which there are, 1 << layer. */
+void sg_netlayer_stack(const struct sg_sandbox *s, struct sg_policy ret[SG_LAYER_COUNT],
+                       uint32_t *ret_mask);
 
 /* ---- health.c ---- */
 

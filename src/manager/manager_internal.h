@@ -88,6 +88,7 @@ struct sg_manager {
     struct sg_tier *tier;   /* owned: the launcher */
     struct sg_peer *gate;   /* owned; NULL: it is being started */
     struct sg_net_change *net_changes;
+    struct sg_map netlayers; /* owned: net_layer.c */
     struct sg_manager_options o;
     struct sg_prices prices;
     char *default_template; /* owned; o.default_template */

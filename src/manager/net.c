@@ -26,10 +26,9 @@ static int pack(const struct sg_netrules *r, struct sg_buf *store, struct sg_tex
     return got;
 }
 
-/* `answered` NULL: nobody waits. -1: there is no gate for now. */
-static int tell_gate(struct sg_sandbox *s, sg_peer_answer *answered, void *arg, struct sg_err *err)
+static int tell_layer(struct sg_sandbox *s, const struct sg_policy *p, uint32_t layer,
+                      uint32_t above, sg_peer_answer *answered, void *arg, struct sg_err *err)
 {
-    const struct sg_policy *p = &s->network;
     sg_auto_buf allow, deny;
     struct sg_msg m = { .type = SG_MSG_G_POLICY };
     sg_buf_init(&allow, SG_CTL_MAX_BYTES);
@@ -38,17 +37,37 @@ static int tell_gate(struct sg_sandbox *s, sg_peer_answer *answered, void *arg, 
         .sandbox = sg_text_of(s->id.s),
         .mode = p->mode,
         .flags = (p->learns ? SG_G_LEARNS : 0u) | (p->allow_first ? SG_G_ALLOW_FIRST : 0u),
+        .layer = layer,
+        .above = above,
         .mbps = p->mbps,
         .max_bytes = p->max_bytes,
         .max_connections = p->max_connections,
         .connections_per_s = p->connections_per_s,
     };
-    if (!s->manager->gate)
-        return sg_fail(err, SG_UNAVAILABLE, "the gate is being started");
     if (pack(&p->allow, &allow, &m.g_policy.allow, err) < 0 ||
         pack(&p->deny, &deny, &m.g_policy.deny, err) < 0)
         return -1;
     return sg_peer_ask(s->manager->gate, &m, NULL, 0, answered, arg, err);
+}
+
+/* Those above first. `answered` NULL: nobody waits. -1: there is no gate for now. */
+static int tell_gate(struct sg_sandbox *s, sg_peer_answer *answered, void *arg, struct sg_err *err)
+{
+    struct sg_policy stack[SG_LAYER_COUNT];
+    uint32_t mask;
+    if (!s->manager->gate)
+        return sg_fail(err, SG_UNAVAILABLE, "the gate is being started");
+    sg_netlayer_stack(s, stack, &mask);
+    for (uint32_t i = SG_LAYER_OWN + 1; i < SG_LAYER_COUNT; i++)
+        if (mask >> i & 1 && tell_layer(s, &stack[i], i, 0, NULL, NULL, err) < 0)
+            return -1;
+    return tell_layer(s, &stack[SG_LAYER_OWN], SG_LAYER_OWN, mask, answered, arg, err);
+}
+
+void sg_net_tell(struct sg_sandbox *s)
+{
+    if (s->life->has_cell && s->network.mode != SG_MODE_NONE)
+        (void)tell_gate(s, NULL, NULL, NULL);
 }
 
 /* A gate that goes away meanwhile is told again when it is back (X2), and is shut until then. */
@@ -263,8 +282,7 @@ void sg_net_gate(void *arg, int fd)
     if (!m->gate)
         sg_log(SG_LOG_ERROR, "no connection to the gate", SG_KV("error", err.msg));
     for (struct sg_sandbox *s = m->oldest; s && m->gate; s = s->newer)
-        if (s->life->has_cell && s->network.mode != SG_MODE_NONE)
-            (void)tell_gate(s, NULL, NULL, NULL);
+        sg_net_tell(s);
 }
 
 /* The tier has answered and the gate never will; what the store owes comes with the notes. */
@@ -300,7 +318,10 @@ int sg_manager_net_explain(struct sg_sandbox *s, const struct sg_who *who, const
     struct sg_target t;
     if (may_look(s, who, err) < 0 || sg_target_parse(sg_str_of(to), &name, &addr, &t, err) < 0)
         return -1;
-    sg_policy_judge(&s->network, s->manager->o.permitted, &t, ret);
+    struct sg_policy stack[SG_LAYER_COUNT];
+    uint32_t mask;
+    sg_netlayer_stack(s, stack, &mask);
+    sg_policy_judge(&stack[SG_LAYER_OWN], s->manager->o.permitted, &t, ret);
     return 0;
 }
 

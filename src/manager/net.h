@@ -13,6 +13,7 @@
  *     of them, a new daemon tells them all again. */
 #pragma once
 
+#include "ctl/msg.h"
 #include "manager/manager.h"
 #include "net/policy.h"
 
@@ -23,6 +24,20 @@ struct sg_json;
 int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *err);
 void sg_net_put(struct sg_json *j, const struct sg_policy *p); /* the object */
 void sg_net_copy(struct sg_policy *to, const struct sg_policy *from);
+
+/* ---- net_layer.c: what lies above ---- */
+
+/* NULL: there is none (any more). */
+typedef void sg_netlayer_cb(void *arg, const struct sg_policy *p, const struct sg_err *err);
+/* SG_DENIED unless it is the operator. `p` NULL: none any more. Copies. The gate has been told by
+ * the time of the callback. */
+int sg_manager_set_netlayer(struct sg_manager *m, const struct sg_who *who, enum sg_net_layer kind,
+                            const char *name, const struct sg_policy *p, sg_netlayer_cb *cb,
+                            void *arg, struct sg_err *err);
+const struct sg_policy *sg_netlayer_find(const struct sg_manager *m, enum sg_net_layer kind,
+                                         const char *name);
+
+/* ---- net.c ---- */
 
 /* Whether sandboxes can have a network on this host at all. */
 bool sg_manager_has_gate(const struct sg_manager *m);

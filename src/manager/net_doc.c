@@ -126,6 +126,8 @@ void sg_net_copy(struct sg_policy *to, const struct sg_policy *from)
 {
     *to = *from;
     to->allow = to->deny = (struct sg_netrules) { 0 };
+    to->above = NULL;
+    to->layer = NULL;
     copy_rules(&to->allow, &from->allow);
     copy_rules(&to->deny, &from->deny);
 }

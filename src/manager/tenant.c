@@ -105,7 +105,7 @@ int sg_tenant_load(struct sg_manager *m, struct sg_err *err)
     sg_map_init(&m->keys);
     sg_map_init(&m->keys_by_hash);
     if (sg_org_load(m, err) < 0 || sg_key_load(m, err) < 0 || sg_secret_load(m, err) < 0 ||
-        sg_volume_load(m, err) < 0)
+        sg_volume_load(m, err) < 0 || sg_netlayer_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -132,4 +132,5 @@ void sg_tenant_free(struct sg_manager *m)
     sg_map_done(&m->keys);
     sg_map_done(&m->keys_by_hash);
     sg_map_done(&m->orgs);
+    sg_netlayer_free(m);
 }

@@ -156,11 +156,12 @@ static bool means_it(const struct sg_netrule *r, const struct sg_target *t)
            !(r->kind == SG_NETRULE_ANY && sg_net_is_resolver(t));
 }
 
-void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
-                     const struct sg_target *t, struct sg_netverdict *ret)
+/* `is_bound`: of a policy above, where what it does not deny or filter is left to those below. */
+static void judge_one(const struct sg_policy *p, const struct sg_nets *permitted,
+                      const struct sg_target *t, bool is_bound, struct sg_netverdict *ret)
 {
-    if (!p || p->mode == SG_MODE_NONE) {
-        say(ret, false, p ? "mode none" : "no policy yet");
+    if (p->mode == SG_MODE_NONE) {
+        say(ret, false, "mode none");
         return;
     }
     const struct sg_netrule *allow = find(&p->allow, t, false), *deny = find(&p->deny, t, true);
@@ -173,21 +174,66 @@ void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
         say(ret, false, "deny %s", deny->text);
     else if (allow)
         say(ret, true, "allow %s", allow->text);
-    else if (!needs_rule(p, t))
+    else if (is_bound ? p->mode == SG_MODE_OPEN : !needs_rule(p, t))
         say(ret, true, "mode open");
     else {
-        say(ret, p->learns, p->learns ? "learned" : "no rule allows it");
-        ret->is_learned = p->learns;
+        say(ret, p->learns && !is_bound, p->learns && !is_bound ? "learned" : "no rule allows it");
+        ret->is_learned = p->learns && !is_bound;
     }
+}
+
+static bool is_within(const struct sg_policy *p, const struct sg_nets *permitted,
+                      const struct sg_target *t, struct sg_netverdict *ret)
+{
+    if (!p)
+        return true;
+    if (!is_within(p->above, permitted, t, ret))
+        return false;
+    judge_one(p, permitted, t, true, ret);
+    if (ret->is_allowed)
+        return true;
+    const struct sg_netverdict own = *ret;
+    say(ret, false, "%s: %.*s", p->layer ? p->layer : "above", SG_NETRULE_TEXT + 8, own.rule);
+    return false;
+}
+
+void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
+                     const struct sg_target *t, struct sg_netverdict *ret)
+{
+    if (!p)
+        say(ret, false, "no policy yet");
+    else if (is_within(p->above, permitted, t, ret))
+        judge_one(p, permitted, t, false, ret);
 }
 
 bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct sg_netverdict *ret)
 {
     const struct sg_target t = { .name = name };
-    const struct sg_netrule *deny = p ? find(&p->deny, &t, true) : NULL;
+    const struct sg_netrule *deny = NULL;
+    for (; p && !deny; p = p->above)
+        deny = find(&p->deny, &t, true);
     if (deny)
         say(ret, false, "deny %s", deny->text);
     return deny != NULL;
+}
+
+bool sg_policy_is_filtered(const struct sg_policy *p)
+{
+    for (; p; p = p->above)
+        if (p->mode == SG_MODE_FILTERED)
+            return true;
+    return false;
+}
+
+uint64_t sg_policy_limit(const struct sg_policy *p, size_t offset)
+{
+    uint64_t least = 0;
+    for (; p; p = p->above) {
+        const uint64_t one = *(const uint64_t *)(const void *)((const char *)p + offset);
+        if (one && (!least || one < least))
+            least = one;
+    }
+    return least;
 }
 
 bool sg_policy_names_server(const struct sg_policy *p, const struct sg_target *t)
@@ -201,10 +247,14 @@ bool sg_policy_names_server(const struct sg_policy *p, const struct sg_target *t
 
 bool sg_policy_minds_names(const struct sg_policy *p)
 {
-    if (!p || p->mode == SG_MODE_FILTERED)
+    if (!p)
         return true;
-    for (size_t i = 0; i < p->deny.n; i++)
-        if (p->deny.v[i].kind == SG_NETRULE_NAME || p->deny.v[i].kind == SG_NETRULE_BELOW)
+    for (; p; p = p->above) {
+        if (p->mode == SG_MODE_FILTERED)
             return true;
+        for (size_t i = 0; i < p->deny.n; i++)
+            if (p->deny.v[i].kind == SG_NETRULE_NAME || p->deny.v[i].kind == SG_NETRULE_BELOW)
+                return true;
+    }
     return false;
 }

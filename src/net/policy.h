@@ -6,7 +6,9 @@
  * P2. Addresses that are not public (addr.h) are refused whatever the rules say, unless the
  *     service's own settings name them.
  * P3. A rule that denies beats one that allows; with `allow_first` it is the other way round.
- * P4. A name is judged before it is looked up, and again with the address that it led to. */
+ * P4. Policies lie above each other: what an organisation or a template does not allow, nothing
+ * below it can. The first that refuses, from above, is what decided. P5. A name is judged before it
+ * is looked up, and again with the address that it led to. */
 #pragma once
 
 #include "net/rule.h"
@@ -26,6 +28,8 @@ struct sg_policy {
     /* 0: no limit */
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
     struct sg_netrules allow, deny;
+    const struct sg_policy *above; /* borrows; NULL: none (P4) */
+    const char *layer;             /* static: whose it is, in words; NULL: the sandbox's own */
 };
 
 const char *sg_net_mode_name(enum sg_net_mode m);
@@ -49,7 +53,7 @@ bool sg_nets_has(const struct sg_nets *n, const struct sg_addr *a);
 
 struct sg_netverdict {
     bool is_allowed, is_learned;
-    char rule[SG_NETRULE_TEXT + 16]; /* what decided: "allow x", "deny y", "mode none" ... */
+    char rule[SG_NETRULE_TEXT + 32]; /* what decided: "allow x", "deny y", "mode none" ... */
 };
 /* `p` NULL: there is none. */
 void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
@@ -59,5 +63,9 @@ bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct s
 /* Does a rule name this address with its port? For servers that are asked for names: others than
  * the gate only where somebody meant it. */
 bool sg_policy_names_server(const struct sg_policy *p, const struct sg_target *t);
+/* Whether only what a rule allows is, by any of them. */
+bool sg_policy_is_filtered(const struct sg_policy *p);
+/* The least of a limit of all of them; 0: none. */
+uint64_t sg_policy_limit(const struct sg_policy *p, size_t offset);
 /* Does it depend on names that a connection itself mentions? */
 bool sg_policy_minds_names(const struct sg_policy *p);

@@ -89,6 +89,9 @@ struct sg_volume_row {
     const char *id, *org, *name, *token, *state; /* "making", "ready", "removing" */
     int64_t bytes, created_ms;
 };
+struct sg_netpolicy_row {
+    const char *id, *policy; /* schema/9.sql */
+};
 struct sg_event_row {
     int64_t seq, at_ms;
     const char *org, *sandbox, *type, *data; /* data: JSON object */
@@ -149,6 +152,9 @@ void sg_store_remove_exec(struct sg_store *s, const char *id, sg_store_done *don
 void sg_store_remove_secret(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_context(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 void sg_store_remove_volume(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_put_netpolicy(struct sg_store *s, const struct sg_netpolicy_row *r,
+                            sg_store_done *done, void *arg);
+void sg_store_remove_netpolicy(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 /* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 
@@ -180,6 +186,9 @@ int sg_store_each_template(struct sg_store *s,
                            struct sg_err *err);
 int sg_store_each_build(struct sg_store *s, bool (*row)(void *arg, const struct sg_build_row *r),
                         void *arg, struct sg_err *err);
+int sg_store_each_netpolicy(struct sg_store *s,
+                            bool (*row)(void *arg, const struct sg_netpolicy_row *r), void *arg,
+                            struct sg_err *err);
 /* After `after_seq`, oldest first. */
 int sg_store_each_event(struct sg_store *s, int64_t after_seq,
                         bool (*row)(void *arg, const struct sg_event_row *r), void *arg,

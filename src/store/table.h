@@ -56,6 +56,8 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_REMOVE_TEMPLATE,
                    SG_WRITE_PUT_BUILD,
                    SG_WRITE_REMOVE_BUILD,
+                   SG_WRITE_PUT_NETPOLICY,
+                   SG_WRITE_REMOVE_NETPOLICY,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

@@ -98,6 +98,42 @@ def test_learning_records_what_would_have_sufficed(gate_box):
     assert b.one("tcp", "other.com", 7, "b") == "b"
 
 
+def test_an_organisation_and_a_template_bound_what_is_below(gate_service, gate_box):
+    op = gate_service.operator
+    org = op.get("/v1/orgs", expect=200)["orgs"][0]["id"]
+    layers = (f"/v1/orgs/{org}/network", "/v1/templates/host/network")
+    b = gate_box({"mode": "open"})
+    assert b.tries(["tcp", "example.com", 7, "a"], ["tcp", OTHER, 7, "b"]) == ["a", "b"]
+    try:
+        op.put(layers[0], {"mode": "open", "deny": [OTHER], "maxConnections": 100}, expect=200)
+        op.put(layers[1], {"mode": "filtered", "allow": ["example.com:7", OTHER, "udp:example.com:123"]}, expect=200)
+        # The first that refuses, from above, is what decided; for what runs, too, and in the explanation.
+        assert b.tries(["tcp", "example.com", 7, "a"], ["tcp", OTHER, 7, "b"], ["name", "other.com"]) == [
+            "a", "ConnectionResetError", "gaierror"]
+        b.logged(address=OTHER, verdict="denied", rule=f"organisation: deny {OTHER}")
+        b.logged(name="other.com", verdict="denied", rule="template: no rule allows it")
+        why = op.get(f"/v1/sandboxes/{b.id}/network/explain", query={"to": "example.com:80"}, expect=200)
+        assert (why["allowed"], why["rule"]) == (False, "template: no rule allows it")
+        # Made without a word about it: its template's; a word may ask for less, and gets no more.
+        assert gate_box(None).one("tcp", "example.com", 7, "t") == "t"
+        assert gate_box({"mode": "filtered", "allow": ["*"]}).tries(
+            ["tcp", "example.com", 7, "a"], ["name", "other.com"]) == ["a", "gaierror"]
+        assert gate_box({"mode": "none"}).one("tcp", PUBLIC, 7, "x") == "OSError"
+        # A gate that is new is told of all of them.
+        old = gate_service.gate_pid()
+        gate_service.kill9(old)
+        wait_for(lambda: gate_service.gate_pid() != old, what="another gate")
+        wait_for(lambda: b.one("tcp", "example.com", 7, "a") == "a", what="the way back")
+        assert b.one("tcp", OTHER, 7, "b") == "ConnectionResetError"
+        gate_service.client(gate_service.key()).put(layers[0], {"mode": "open"}, expect=403)
+        assert "10.0.0.0/33" in str(op.put(layers[1], {"allow": ["10.0.0.0/33"]}).json)
+    finally:
+        for layer in layers:
+            op.delete(layer, expect=204)
+    assert b.one("tcp", OTHER, 7, "b") == "b"
+    op.get(layers[0], expect=404)
+
+
 def test_explain_names_the_rule(gate_box):
     b = gate_box({"mode": "filtered", "allow": ["*.example.com:443"], "deny": ["bad.example.com"]})
 

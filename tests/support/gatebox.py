@@ -134,7 +134,8 @@ class Box:
     def __init__(self, service, network, **create):
         self.service = service
         self.op = service.operator
-        self.id = self.op.post("/v1/sandboxes", {"network": network, **create}, expect=201)["id"]
+        self.id = self.op.post("/v1/sandboxes", {**({"network": network} if network else {}), **create},
+                               expect=201)["id"]
         self.op.put(f"/v1/sandboxes/{self.id}/files", CLIENT.encode(), query={"path": "/tmp/client.py"})
 
     def run(self, *argv, seconds=60):

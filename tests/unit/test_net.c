@@ -216,6 +216,70 @@ static void rules_that_are_none_are_refused(void **state)
             fail_msg("'%s' is a rule", bad[i]);
 }
 
+static void what_lies_above_is_asked_first(void **state)
+{
+    (void)state;
+    struct sg_policy org = { .mode = SG_MODE_OPEN, .layer = "organisation", .mbps = 10 };
+    struct sg_policy template = { .mode = SG_MODE_FILTERED, .layer = "template", .above = &org };
+    struct sg_policy own = { .mode = SG_MODE_FILTERED, .above = &template, .mbps = 20 };
+    struct sg_netverdict v;
+    struct sg_err err;
+    assert_ok(sg_netrules_add(&org.deny, sg_str_of("bad.com"), &err), err);
+    assert_ok(sg_netrules_add(&template.allow, sg_str_of("*.com"), &err), err);
+    assert_ok(sg_netrules_add(&template.allow, sg_str_of("udp:*.com:53"), &err), err);
+    assert_ok(sg_netrules_add(&own.allow, sg_str_of("*"), &err), err);
+    assert_ok(sg_netrules_add(&own.allow, sg_str_of("udp:a.com:53"), &err), err);
+    const struct {
+        struct sg_target t;
+        const char *rule;
+        bool is_allowed;
+    } cases[] = {
+        { { .name = "a.com", .port = 80 }, "allow *", true },
+        { { .name = "bad.com", .port = 80 }, "organisation: deny bad.com", false },
+        { { .name = "a.org", .port = 80 }, "template: no rule allows it", false },
+        { { .name = "a.com", .port = 53, .is_udp = true }, "allow udp:a.com:53", true },
+        { { .name = "b.com", .port = 53, .is_udp = true }, "no rule allows it", false },
+        { { .name = "dns.google", .port = 443 }, "template: no rule allows it", false },
+    };
+    for (size_t i = 0; i < SG_COUNT(cases); i++) {
+        sg_policy_judge(&own, NULL, &cases[i].t, &v);
+        assert_string_equal(v.rule, cases[i].rule);
+        assert_int_equal(v.is_allowed, cases[i].is_allowed);
+    }
+    assert_true(sg_policy_denies_name(&own, "bad.com", &v));
+    assert_true(sg_policy_is_filtered(&own));
+    assert_int_equal(sg_policy_limit(&own, offsetof(struct sg_policy, mbps)), 10);
+    template.mode = SG_MODE_NONE;
+    sg_policy_judge(&own, NULL, &cases[0].t, &v);
+    assert_string_equal(v.rule, "template: mode none");
+    sg_policy_done(&org);
+    sg_policy_done(&template);
+    sg_policy_done(&own);
+}
+
+static void known_servers_of_names_need_a_rule_that_means_them(void **state)
+{
+    (void)state;
+    struct sg_policy p = { .mode = SG_MODE_OPEN };
+    struct sg_netverdict v;
+    struct sg_err err;
+    struct sg_addr a;
+    const struct sg_target by_name = { .name = "eu.cloudflare-dns.com", .port = 443 },
+                           by_address = { .addr = &a, .port = 443 },
+                           other_port = { .addr = &a, .port = 80 };
+    assert_ok(sg_addr_parse(sg_str_of("9.9.9.9"), &a, &err), err);
+    sg_policy_judge(&p, NULL, &by_name, &v);
+    assert_false(v.is_allowed);
+    sg_policy_judge(&p, NULL, &by_address, &v);
+    assert_false(v.is_allowed);
+    sg_policy_judge(&p, NULL, &other_port, &v);
+    assert_true(v.is_allowed);
+    assert_ok(sg_netrules_add(&p.allow, sg_str_of("*.cloudflare-dns.com"), &err), err);
+    sg_policy_judge(&p, NULL, &by_name, &v);
+    assert_true(v.is_allowed);
+    sg_policy_done(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +290,8 @@ int main(void)
         cmocka_unit_test(the_strictest_word_counts),
         cmocka_unit_test(what_is_allowed_first_beats_what_is_denied),
         cmocka_unit_test(rules_that_are_none_are_refused),
+        cmocka_unit_test(what_lies_above_is_asked_first),
+        cmocka_unit_test(known_servers_of_names_need_a_rule_that_means_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,62 @@ int sg_rest_network_put(struct sg_call *c, struct sg_err *err)
     return got;
 }
 
+/* ---- what lies above those of sandboxes ---- */
+
+static void layer_changed(void *arg, const struct sg_policy *p, const struct sg_err *err)
+{
+    if (err)
+        sg_reply_error(arg, err);
+    else if (p)
+        reply_policy(arg, p);
+    else
+        sg_reply_empty(arg, 204);
+}
+
+/* Of a path /v1/orgs/{org}/network or /v1/templates/{template}/network. */
+static const char *layer_of(struct sg_call *c, enum sg_net_layer *ret, struct sg_err *err)
+{
+    const bool is_org = sg_starts_with(c->path, "/v1/orgs/");
+    const char *name = sg_call_param(c, is_org ? "org" : "template");
+    *ret = is_org ? SG_LAYER_ORG : SG_LAYER_TEMPLATE;
+    return is_org && !sg_org_find(c->manager, &c->who, name, err) ? NULL : name;
+}
+
+int sg_rest_netlayer_get(struct sg_call *c, struct sg_err *err)
+{
+    enum sg_net_layer kind;
+    const char *name = layer_of(c, &kind, err);
+    if (!name)
+        return -1;
+    const struct sg_policy *p = sg_netlayer_find(c->manager, kind, name);
+    if (!p)
+        return sg_fail(err, SG_NOT_FOUND, "%s has no network policy of its own", sg_quote(name).s);
+    reply_policy(c, p);
+    return 0;
+}
+
+int sg_rest_netlayer_put(struct sg_call *c, struct sg_err *err)
+{
+    const struct sg_jval *body;
+    struct sg_policy p;
+    enum sg_net_layer kind;
+    const char *name = layer_of(c, &kind, err);
+    if (!name || sg_call_json(c, &body, err) < 0 || sg_net_read(body, &p, err) < 0)
+        return -1;
+    int got = sg_manager_set_netlayer(c->manager, &c->who, kind, name, &p, layer_changed, c, err);
+    sg_policy_done(&p);
+    return got;
+}
+
+int sg_rest_netlayer_remove(struct sg_call *c, struct sg_err *err)
+{
+    enum sg_net_layer kind;
+    const char *name = layer_of(c, &kind, err);
+    if (!name)
+        return -1;
+    return sg_manager_set_netlayer(c->manager, &c->who, kind, name, NULL, layer_changed, c, err);
+}
+
 int sg_rest_network_explain(struct sg_call *c, struct sg_err *err)
 {
     static const char *const known[] = { "to", NULL };

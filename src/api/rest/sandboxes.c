@@ -74,7 +74,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     create.metadata = metadata;
     create.env = env;
     create.retries = (unsigned)b.retries;
-    create.network = &network;
+    create.network = b.network ? &network : NULL; /* its template's, or its organisation's */
     int got = sg_manager_create(c->manager, &c->who, &create, sg_rest_reply_created, c, err);
     sg_policy_done(&network);
     return got;
