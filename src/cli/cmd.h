@@ -30,6 +30,7 @@ struct sg_command {
     bool stops_at_word;      /* what follows the first word belongs to the command inside */
     bool needs_no_config;    /* reads no file: help, version, completion */
     bool is_client;          /* what is not given is left to the service: no defaults to show */
+    bool is_guard;           /* whatever goes wrong, before it runs, too, is a no: exit code 2 */
     bool is_operators; /* asks what no key may: over this machine's socket where there is one */
     const char *words; /* of the argument, for completion: "bash zsh fish", "@templates" */
     int (*run)(struct sg_cli *cli);
@@ -77,6 +78,7 @@ int sg_cmd_route(struct sg_cli *cli);
 int sg_cmd_parse(struct sg_cli *cli);
 int sg_cmd_task_run(struct sg_cli *cli);
 int sg_cmd_approve(struct sg_cli *cli);
+int sg_cmd_hook(struct sg_cli *cli);
 int sg_cmd_swarm(struct sg_cli *cli);
 int sg_cmd_usage(struct sg_cli *cli);
 int sg_cmd_orgs_budget(struct sg_cli *cli);

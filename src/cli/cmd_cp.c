@@ -14,8 +14,8 @@
 #include "base/id.h"
 #include "base/parse.h"
 #include "cli/out.h"
+#include "cli/remote.h"
 #include "cli/sandbox.h"
-#include "cli/tar.h"
 #include "base/banned.h"
 
 enum { NAME_MAX_BYTES = 128 }; /* of a volume */
@@ -31,6 +31,13 @@ struct job {
     struct sg_api api;
     struct sg_tar_count count;
 };
+
+static struct sg_remote remote(struct job *j, const struct side *s)
+{
+    return (struct sg_remote) {
+        .api = &j->api, .kind = s->kind, .owner = s->owner, .count = &j->count
+    };
+}
 
 static struct side parse_side(const char *word)
 {
@@ -70,110 +77,7 @@ static char *target_of(const char *dst, bool is_directory, const char *src)
     return sg_printf("%s%s%.*s", dst, n && dst[n - 1] == '/' ? "" : "/", (int)name.n, name.p);
 }
 
-static void file_target(struct sg_buf *out, const struct side *s, const char *tail,
-                        const char *path)
-{
-    sg_buf_init(out, SG_API_MAX_PATH);
-    sg_api_path(out, s->kind, s->owner, "files", tail);
-    sg_api_query(out, "path", path);
-}
-
-enum kind { NOTHING, FILE_THERE, DIRECTORY };
-
-static int remote_kind(struct job *j, const struct side *s, enum kind *ret, uint64_t *ret_mode,
-                       struct sg_err *err)
-{
-    sg_auto_buf target;
-    const struct sg_jval *v;
-    file_target(&target, s, "stat", s->path);
-    *ret = NOTHING;
-    if (sg_api_call(&j->api, "GET", sg_buf_cstr(&target), NULL, &v, err) < 0)
-        return err->kind == SG_NOT_FOUND ? 0 : -1;
-    *ret = strcmp(sg_api_text(v, "type"), "directory") == 0 ? DIRECTORY : FILE_THERE;
-    uint64_t mode = 0;
-    for (const char *p = sg_api_text(v, "mode"); *p >= '0' && *p <= '7'; p++)
-        mode = mode << 3 | (uint64_t)(*p - '0');
-    *ret_mode = mode & 0777;
-    return 0;
-}
-
 /* ---- in ---- */
-
-static int put_chunk(void *arg, const void *p, size_t n, struct sg_err *err)
-{
-    return sg_http_put(arg, p, n, err);
-}
-
-struct upload {
-    struct job *job;
-    int dir_fd;
-};
-
-static int write_tree(void *arg, struct sg_http *h, struct sg_err *err)
-{
-    const struct upload *u = arg;
-    return sg_tar_pack(u->dir_fd, put_chunk, h, &u->job->count, err);
-}
-
-static int make_remote_dir(struct job *j, const struct side *to, const char *path,
-                           struct sg_err *err)
-{
-    sg_auto_buf target, body;
-    struct sg_json json;
-    sg_buf_init(&target, SG_API_MAX_PATH);
-    sg_buf_init(&body, SG_API_MAX_PATH);
-    sg_api_path(&target, to->kind, to->owner, "files", "mkdir");
-    sg_json_init(&json, &body);
-    sg_json_open(&json, '{');
-    sg_json_key(&json, "path");
-    sg_json_str(&json, path);
-    sg_json_key(&json, "parents");
-    sg_json_bool(&json, true);
-    sg_json_close(&json, '}');
-    return sg_api_call(&j->api, "POST", sg_buf_cstr(&target), &body, NULL, err);
-}
-
-/* The answer to a body that was streamed. */
-static int finish_upload(struct job *j, struct sg_err *err)
-{
-    sg_auto_buf ignored;
-    sg_buf_init(&ignored, SG_API_MAX_REPLY);
-    if (sg_api_check(&j->api, err) < 0)
-        return -1;
-    return sg_http_read_all(&j->api.http, &ignored, err);
-}
-
-static int upload_tree(struct job *j, int dir_fd, const struct side *to, const char *path,
-                       struct sg_err *err)
-{
-    sg_auto_buf target;
-    struct upload u = { j, dir_fd };
-    file_target(&target, to, "tar", path);
-    if (make_remote_dir(j, to, path, err) < 0) {
-        (void)close(dir_fd);
-        return -1;
-    }
-    if (sg_http_send_with(&j->api.http, "PUT", sg_buf_cstr(&target), write_tree, &u, err) < 0)
-        return -1;
-    return finish_upload(j, err);
-}
-
-static int upload_file(struct job *j, int fd, const struct stat *st, const struct side *to,
-                       const char *path, struct sg_err *err)
-{
-    sg_auto_buf target;
-    char mode[8];
-    const bool is_regular = S_ISREG(st->st_mode);
-    file_target(&target, to, NULL, path);
-    (void)snprintf(mode, sizeof mode, "%04o", is_regular ? st->st_mode & 0777 : 0644u);
-    sg_api_query(&target, "mode", mode);
-    const uint64_t bytes = is_regular ? (uint64_t)st->st_size : UINT64_MAX;
-    if (sg_http_send_fd(&j->api.http, "PUT", sg_buf_cstr(&target), fd, bytes, err) < 0)
-        return -1;
-    j->count.files = 1;
-    j->count.bytes = is_regular ? bytes : 0;
-    return finish_upload(j, err);
-}
 
 static int upload(struct job *j, const char *from, const struct side *to, struct sg_err *err)
 {
@@ -181,47 +85,24 @@ static int upload(struct job *j, const char *from, const struct side *to, struct
     sg_auto_fd fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                              : open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
-    enum kind kind;
+    enum sg_remote_kind kind;
     uint64_t mode;
     if (fd < 0 || fstat(fd, &st) < 0)
         return sg_fail_sys(err, "read %s", sg_quote(from).s);
-    if (remote_kind(j, to, &kind, &mode, err) < 0)
+    const struct sg_remote r = remote(j, to);
+    if (sg_remote_stat(&r, to->path, &kind, &mode, err) < 0)
         return -1;
-    if (is_stdin && kind == DIRECTORY)
+    if (is_stdin && kind == SG_REMOTE_DIRECTORY)
         return sg_fail(err, SG_INVALID, "%s is a directory, and - has no name",
                        sg_quote(to->path).s);
     sg_auto_free char *path =
-        is_stdin ? sg_strdup(to->path) : target_of(to->path, kind == DIRECTORY, from);
+        is_stdin ? sg_strdup(to->path) : target_of(to->path, kind == SG_REMOTE_DIRECTORY, from);
     if (S_ISDIR(st.st_mode))
-        return upload_tree(j, sg_take_fd(&fd), to, path, err);
-    return upload_file(j, fd, &st, to, path, err);
+        return sg_remote_put_tree(&r, sg_take_fd(&fd), path, err);
+    return sg_remote_put_file(&r, fd, &st, path, err);
 }
 
 /* ---- out ---- */
-
-static int begin_download(struct job *j, const struct side *from, const char *tail,
-                          struct sg_err *err)
-{
-    sg_auto_buf target;
-    file_target(&target, from, tail, from->path);
-    if (sg_http_send(&j->api.http, "GET", sg_buf_cstr(&target), NULL, NULL, err) < 0 ||
-        sg_http_receive(&j->api.http, err) < 0)
-        return -1;
-    return sg_api_check(&j->api, err);
-}
-
-static int copy_body(struct job *j, int fd, struct sg_err *err)
-{
-    char piece[64 << 10];
-    for (;;) {
-        ssize_t n = sg_http_read(&j->api.http, piece, sizeof piece, err);
-        if (n <= 0)
-            return (int)n;
-        if (sg_out_write(fd, piece, (size_t)n, err) < 0)
-            return -1;
-        j->count.bytes += (uint64_t)n;
-    }
-}
 
 /* Written beside and renamed: whoever reads the file meanwhile has the old one. */
 static int download_file(struct job *j, const struct side *from, const char *path, uint64_t mode,
@@ -233,7 +114,8 @@ static int download_file(struct job *j, const struct side *from, const char *pat
     if (fd < 0)
         return sg_fail_sys(err, "write %s", sg_quote(path).s);
     j->count.files = 1;
-    if (begin_download(j, from, NULL, err) < 0 || copy_body(j, fd, err) < 0) {
+    const struct sg_remote r = remote(j, from);
+    if (sg_remote_get(&r, NULL, from->path, err) < 0 || sg_remote_get_body(&r, fd, err) < 0) {
         (void)unlink(fresh);
         return -1;
     }
@@ -263,7 +145,8 @@ static int download_tree(struct job *j, const struct side *from, const char *pat
                          struct sg_err *err)
 {
     struct download d = { .job = j };
-    if (begin_download(j, from, "tar", err) < 0)
+    const struct sg_remote r = remote(j, from);
+    if (sg_remote_get(&r, "tar", from->path, err) < 0)
         return -1;
     if (mkdir(path, 0755) < 0 && errno != EEXIST)
         return sg_fail_sys(err, "make the directory %s", sg_quote(path).s);
@@ -280,22 +163,23 @@ static int download_tree(struct job *j, const struct side *from, const char *pat
 static int download(struct job *j, const struct side *from, const char *to, struct sg_err *err)
 {
     struct stat st;
-    enum kind kind;
+    enum sg_remote_kind kind;
     uint64_t mode = 0644;
-    if (remote_kind(j, from, &kind, &mode, err) < 0)
+    const struct sg_remote r = remote(j, from);
+    if (sg_remote_stat(&r, from->path, &kind, &mode, err) < 0)
         return -1;
-    if (kind == NOTHING) /* what the service said about it */
+    if (kind == SG_REMOTE_NOTHING) /* what the service said about it */
         return -1;
     if (strcmp(to, "-") == 0) {
         j->count.files = 1;
-        return begin_download(j, from, kind == DIRECTORY ? "tar" : NULL, err) < 0
+        return sg_remote_get(&r, kind == SG_REMOTE_DIRECTORY ? "tar" : NULL, from->path, err) < 0
                    ? -1
-                   : copy_body(j, STDOUT_FILENO, err);
+                   : sg_remote_get_body(&r, STDOUT_FILENO, err);
     }
     const bool is_directory = stat(to, &st) == 0 && S_ISDIR(st.st_mode);
     sg_auto_free char *path = target_of(to, is_directory, from->path);
-    return kind == DIRECTORY ? download_tree(j, from, path, err)
-                             : download_file(j, from, path, mode, err);
+    return kind == SG_REMOTE_DIRECTORY ? download_tree(j, from, path, err)
+                                       : download_file(j, from, path, mode, err);
 }
 
 /* ---- between ---- */
@@ -305,13 +189,14 @@ static int copy_between(struct job *j, const struct side *from, const struct sid
 {
     sg_auto_buf target, body;
     struct sg_json json;
-    enum kind kind;
+    enum sg_remote_kind kind;
     uint64_t mode;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, SG_API_MAX_PATH);
-    if (remote_kind(j, to, &kind, &mode, err) < 0)
+    const struct sg_remote r = remote(j, to);
+    if (sg_remote_stat(&r, to->path, &kind, &mode, err) < 0)
         return -1;
-    sg_auto_free char *path = target_of(to->path, kind == DIRECTORY, from->path);
+    sg_auto_free char *path = target_of(to->path, kind == SG_REMOTE_DIRECTORY, from->path);
     sg_api_path(&target, from->kind, from->owner, "files", "copy");
     sg_json_init(&json, &body);
     sg_json_open(&json, '{');

@@ -54,6 +54,7 @@ static const struct {
     { "template", "Templates that sandboxes start from" },
     { "keys", "Keys that speak for an organisation" },
     { "orgs", "Organisations, their quotas and budgets" },
+    { "snapshots", "Files of sandboxes that were kept" },
     { "volume", "Directories that outlive sandboxes" },
     { "secrets", "Secrets of an organisation, write-only" },
     { "net", "What sandboxes may reach, and what they did" },

@@ -141,6 +141,10 @@ const struct sg_command sg_commands[] = {
       .summary = "Do the tasks of a file side by side, each in a sandbox of its own.",
       .examples = { "swarm tasks.toml", "swarm --json tasks.toml" },
       .min_args = 1, .max_args = 1, .run = sg_cmd_swarm },
+    { .name = "hook", .tail = "[options] < tool-call.json", .bit = SG_FOR_HOOK, .is_client = true,
+      .summary = "Judge a coding agent's tool call; what it does happens in the session's sandbox.",
+      .examples = { "hook < call.json", "hook --wait 5m < call.json" },
+      .is_guard = true, .run = sg_cmd_hook },
     { .name = "usage", .tail = "[options]", .bit = SG_FOR_USAGE, .is_client = true,
       .summary = "Show what was used, and what it cost.",
       .examples = { "usage", "usage --by org,day,operation --since 30d --json" },
@@ -353,7 +357,7 @@ static int run_command(const struct sg_command *command, int argc, char **argv, 
     struct sg_err err;
     sg_auto_flags flags = { 0 };
     if (sg_flags_scan(command, argc, argv, &flags, &err) < 0)
-        return sg_cli_fail(cli, &err);
+        return sg_cli_fail(cli, &err); /* which is SG_EXIT_USAGE */
     if (flags.wants_help)
         return sg_help_command(command);
     bool wants_json = cli->config.json;
@@ -364,6 +368,7 @@ static int run_command(const struct sg_command *command, int argc, char **argv, 
     if (gather(cli, &flags, environ, &err) < 0) {
         cli->config.json = wants_json;
         code = sg_cli_fail(cli, &err);
+        code = command->is_guard ? SG_EXIT_USAGE : code;
     } else {
         code = command->run(cli);
     }

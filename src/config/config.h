@@ -57,6 +57,7 @@ struct sg_config {
     struct sg_strlist docker_images;    /* patterns of others that may be asked for */
     bool docker_pull;
     char *usage_prices;             /* as router_rules */
+    char *intercept_rules;          /* the same */
     struct sg_strlist router_tiers; /* the tiers that count as there; none: what is there */
     char *url;                      /* "": by serve_run_dir */
     char *tls_ca; /* who signs the service's certificate; "": what `tls init` made, or anybody */
@@ -91,7 +92,8 @@ struct sg_config {
     char *tag;                   /* snapshot */
     uint64_t count;              /* fork */
     bool cascade, drop_memory;   /* snapshots rm; pause */
-    char *config_file;           /* --config; "" when not given */
+    uint64_t hook_wait_ms;
+    char *config_file; /* --config; "" when not given */
 };
 
 enum sg_origin_kind {

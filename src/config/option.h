@@ -156,7 +156,7 @@ __extension__ typedef unsigned __int128 sg_command_set;
     (SG_FOR_SNAPSHOT | SG_FOR_SNAPSHOTS_LIST | SG_FOR_SNAPSHOTS_RM | SG_FOR_FORK |                 \
      SG_FOR_ROLLBACK | SG_FOR_TREE)
 #define SG_FOR_ASK    (SG_FOR_ROUTE | SG_FOR_TASK_RUN)
-#define SG_FOR_ROUTER (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_SWARM | SG_FOR_USAGE)
+#define SG_FOR_ROUTER (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_HOOK | SG_FOR_SWARM | SG_FOR_USAGE)
 #define SG_FOR_ALL    (~(sg_command_set)0)
 #define SG_FOR_CELL   (SG_FOR_RUN | SG_FOR_SHELL | SG_FOR_CONFIG_SHOW)
 #define SG_FOR_TEMPLATE                                                                            \

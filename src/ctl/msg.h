@@ -399,8 +399,10 @@ struct sg_msg_l_stored {
     uint64_t errors;                           /* that the disk has had, ever */
     struct sg_text source, why;                /* "image", "directory", "tmpfs"; why not */
 };
+enum sg_rule_file { SG_RULE_FILE_ROUTER, SG_RULE_FILE_INTERCEPT, SG_RULE_FILE_COUNT };
 struct sg_msg_l_rules { /* RULES: what the asker has; RULED: what there is, its file if other */
     uint64_t stamp;
+    uint32_t which; /* enum sg_rule_file */
 };
 struct sg_msg_l_ended {
     struct sg_text sandbox;

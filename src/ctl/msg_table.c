@@ -171,7 +171,8 @@ static const struct sg_field l_stored[] = {
     U64(l_stored, errands),         U64(l_stored, errors),      TEXT(l_stored, source, LABEL_MAX),
     TEXT(l_stored, why, LABEL_MAX),
 };
-static const struct sg_field l_rules[] = { U64(l_rules, stamp) };
+static const struct sg_field l_rules[] = { U64(l_rules, stamp),
+                                           U32(l_rules, which, SG_RULE_FILE_COUNT - 1) };
 static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),

@@ -116,6 +116,7 @@ static void set_manager_options(struct service *s)
         .reconcile_ms = set->reconcile_ms,
         .seal_to = s->o->seal_to,
         .rules = rules,
+        .intercept = sg_take_ptr(&set->intercept),
         .walls = set->has_walls ? &set->walls : NULL,
         .watches_rules = true,
         .permitted = &set->permitted,

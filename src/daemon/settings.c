@@ -48,21 +48,36 @@ static int read_tls(const struct sg_config *c, struct sg_settings *s, struct sg_
     return 0;
 }
 
-/* Read here, while files can be seen: a service does not start with rules that make no sense. */
-static int read_rules(const char *named, struct sg_rules **ret, struct sg_err *err)
+/* Read here, while files can be seen: a service does not start with rules that make no sense.
+ * *ret_path is NULL where there are none. */
+static int read_rules(const char *named, const char *usual, struct sg_buf *text,
+                      const char **ret_path, struct sg_err *err)
 {
-    const char *path = *named ? named : SG_RULES_DEFAULT_PATH;
+    const char *path = *named ? named : usual;
     sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    sg_buf_init(text, SG_RULES_MAX_BYTES);
+    *ret_path = NULL;
     if (fd < 0 && errno == ENOENT && !*named)
         return 0;
     if (fd < 0)
         return sg_fail(err, SG_INVALID, "open %s: %s", sg_quote(path).s, strerror(errno));
-    sg_auto_buf text;
-    sg_buf_init(&text, SG_RULES_MAX_BYTES);
-    if (sg_buf_read_fd(&text, fd, path, err) < 0)
-        return -1;
-    *ret = sg_rules_parse((struct sg_str) { (const char *)text.p, text.n }, path, err);
-    return *ret ? 0 : -1;
+    *ret_path = path;
+    return sg_buf_read_fd(text, fd, path, err);
+}
+
+static int take_rules(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
+{
+    sg_auto_buf router = { 0 }, calls = { 0 };
+    const char *path;
+    if (read_rules(c->router_rules, SG_RULES_DEFAULT_PATH, &router, &path, err) < 0 ||
+        (path && !(s->rules = sg_rules_parse((struct sg_str) { (const char *)router.p, router.n },
+                                             path, err))))
+        return sg_wrap(err, "read the router's rules");
+    if (read_rules(c->intercept_rules, SG_INTERCEPT_DEFAULT_PATH, &calls, &path, err) < 0 ||
+        (path && !(s->intercept = sg_intercept_parse(
+                       (struct sg_str) { (const char *)calls.p, calls.n }, path, err))))
+        return sg_wrap(err, "read the rules on tool calls");
+    return 0;
 }
 
 static int read_prices(const char *named, struct sg_prices *ret, struct sg_err *err)
@@ -101,9 +116,8 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     if (read_tls(c, s, err) < 0)
         return -1;
     s->domain = sg_strdup(c->serve_domain);
-    if (read_rules(c->router_rules, &s->rules, err) < 0 ||
-        take_tiers(&c->router_tiers, &s->walls, err) < 0)
-        return sg_wrap(err, "read the router's rules");
+    if (take_rules(c, s, err) < 0 || take_tiers(&c->router_tiers, &s->walls, err) < 0)
+        return -1;
     s->has_walls = c->router_tiers.n > 0;
     if (read_prices(c->usage_prices, &s->prices, err) < 0)
         return sg_wrap(err, "read the prices");
@@ -150,6 +164,7 @@ void sg_settings_done(struct sg_settings *s)
     if (s->tls_key)
         explicit_bzero(s->tls_key, strlen(s->tls_key));
     sg_rules_free(s->rules);
+    sg_intercept_free(s->intercept);
     sg_nets_done(&s->permitted);
     free(s->state_dir);
     free(s->seal_dir);

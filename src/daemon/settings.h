@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "meter/price.h"
 #include "net/policy.h"
+#include "router/intercept.h"
 #include "router/router.h"
 
 struct sg_settings { /* all texts owned */
@@ -19,7 +20,8 @@ struct sg_settings { /* all texts owned */
     uint64_t max_mem_bytes, max_cpu_milli;           /* of one sandbox; 0: any */
     uint64_t timeout_ms, max_sandboxes, journal_bytes, reconcile_ms;
     struct sg_rules *rules; /* of the router; taken by the manager. NULL: the built-in ones */
-    struct sg_walls walls;  /* with has_walls: what the router takes for available */
+    struct sg_intercept_rules *intercept; /* the same, of tool calls */
+    struct sg_walls walls;                /* with has_walls: what the router takes for available */
     bool has_walls;
     struct sg_nets permitted; /* owned: of the gate */
     struct sg_prices prices;

@@ -31,8 +31,8 @@
 
 /* From the settings, fixed at start. */
 struct sg_launch {
-    char *run_dir, *state_dir; /* owned */
-    char *rules_path;          /* owned: the router's; NULL: at the default place, if there */
+    char *run_dir, *state_dir;             /* owned */
+    char *rules_paths[SG_RULE_FILE_COUNT]; /* owned; NULL: at the default place, if there */
     bool is_rootless;
     struct sg_limits defaults; /* of a parked cell, and where a create says nothing */
     struct sg_permit permit;

@@ -160,11 +160,18 @@ static uint64_t or_any(uint64_t limit, uint64_t any)
     return limit ? limit : any;
 }
 
+/* NULL: no name was given. Returns owned. */
+static char *named(const char *path)
+{
+    return *path ? sg_strdup(path) : NULL;
+}
+
 static void take_settings(struct sg_launcher *l, const struct sg_config *c)
 {
     l->set.run_dir = sg_strdup(c->serve_run_dir);
     l->set.state_dir = sg_strdup(c->state_dir);
-    l->set.rules_path = *c->router_rules ? sg_strdup(c->router_rules) : NULL;
+    l->set.rules_paths[SG_RULE_FILE_ROUTER] = named(c->router_rules);
+    l->set.rules_paths[SG_RULE_FILE_INTERCEPT] = named(c->intercept_rules);
     l->set.defaults = (struct sg_limits) { .mem_bytes = c->memory_bytes,
                                            .cpu_milli = c->cpu_milli,
                                            .pids = c->pids,
@@ -371,7 +378,8 @@ static void free_launcher(struct sg_launcher *l)
     sg_map_done(&l->by_id);
     free(l->set.run_dir);
     free(l->set.state_dir);
-    free(l->set.rules_path);
+    for (size_t i = 0; i < SG_RULE_FILE_COUNT; i++)
+        free(l->set.rules_paths[i]);
     free(l->daemon.program);
     free(l->daemon.config);
     sg_drop_fd(&l->daemon.tcp_fd);

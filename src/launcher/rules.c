@@ -29,13 +29,17 @@ static uint64_t stamp_of(const struct stat *st)
     return h > SG_RULES_NO_FILE ? h : h + SG_RULES_NO_FILE + 1;
 }
 
-int sg_rules_look(const struct sg_launch *set, uint64_t known, uint64_t *ret_stamp, int *ret_fd,
-                  struct sg_err *err)
+int sg_rules_look(const struct sg_launch *set, uint32_t which, uint64_t known, uint64_t *ret_stamp,
+                  int *ret_fd, struct sg_err *err)
 {
-    const char *path = set->rules_path ? set->rules_path : "/etc/sandglass/router.toml";
+    static const char *const usual[SG_RULE_FILE_COUNT] = {
+        [SG_RULE_FILE_ROUTER] = "/etc/sandglass/router.toml",
+        [SG_RULE_FILE_INTERCEPT] = "/etc/sandglass/intercept.toml",
+    };
+    const char *named = set->rules_paths[which], *path = named ? named : usual[which];
     struct stat st;
     sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 && errno == ENOENT && !set->rules_path) {
+    if (fd < 0 && errno == ENOENT && !named) {
         *ret_stamp = SG_RULES_NO_FILE;
         *ret_fd = -1;
         return 0;

@@ -207,7 +207,7 @@ static int rules(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
 {
     sg_auto_fd fd = -1;
     struct sg_msg r = { .type = SG_MSG_L_RULED, .id = m->id };
-    if (sg_rules_look(&l->set, m->l_rules.stamp, &r.l_ruled.stamp, &fd, err) < 0)
+    if (sg_rules_look(&l->set, m->l_rules.which, m->l_rules.stamp, &r.l_ruled.stamp, &fd, err) < 0)
         return -1;
     sg_conn_send(l, &r, fd);
     return 0;

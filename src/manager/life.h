@@ -309,6 +309,9 @@ void sg_recover_free(struct sg_manager *m);
 void sg_reconcile_start(struct sg_manager *m);
 void sg_reconcile_free(struct sg_manager *m);
 
+/* The value of that name, or NULL (list.c). */
+const char *sg_pair_value(const struct sg_pairs *p, const char *name);
+
 /* ---- tenant.c, org.c, key.c ---- */
 
 int sg_tenant_load(struct sg_manager *m, struct sg_err *err);

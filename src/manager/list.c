@@ -74,7 +74,7 @@ struct sg_sandbox *sg_manager_find(struct sg_manager *m, const struct sg_who *wh
     return s;
 }
 
-static const char *value_of(const struct sg_pairs *p, const char *name)
+const char *sg_pair_value(const struct sg_pairs *p, const char *name)
 {
     for (size_t i = 0; i < p->n; i++) {
         if (strcmp(p->v[i].name, name) == 0)
@@ -88,7 +88,7 @@ static bool is_asked_for(const struct sg_sandbox *s, const struct sg_list_query 
     if (q->states && !(q->states & 1u << s->state))
         return false;
     for (size_t i = 0; i < q->metadata_n; i++) {
-        const char *value = value_of(&s->metadata, q->metadata[i].name);
+        const char *value = sg_pair_value(&s->metadata, q->metadata[i].name);
         if (!value || strcmp(value, q->metadata[i].value) != 0)
             return false;
     }

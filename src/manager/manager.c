@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/log.h"
+#include "manager/approval.h"
 #include "manager/build.h"
 #include "manager/life.h"
 #include "manager/upload.h"
@@ -43,7 +44,7 @@ static int load(struct sg_manager *m, struct sg_err *err)
 {
     if (sg_rules_load(m, err) < 0 || sg_tenant_load(m, err) < 0 || sg_events_load(m, err) < 0 ||
         sg_snapshots_load(m, err) < 0 || sg_built_load(m, err) < 0 || sg_uploads_load(m, err) < 0 ||
-        sg_recover_load(m, err) < 0)
+        sg_recover_load(m, err) < 0 || sg_approvals_load(m, err) < 0)
         return -1;
     return 0;
 }
@@ -65,6 +66,7 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
     m->default_template = sg_strdup(o->default_template);
     m->o.default_template = m->default_template;
     m->rules = m->o.rules;
+    m->intercept = m->o.intercept;
     m->walls = m->o.walls ? *m->o.walls : sg_walls_today;
     if (o->prices)
         m->prices = *o->prices;
@@ -167,7 +169,7 @@ void sg_manager_free(struct sg_manager *m)
     m->is_ending = true;
     sg_timer_stop(m->loop, &m->usage);
     sg_timer_stop(m->loop, &m->samples);
-    sg_timer_stop(m->loop, &m->rules_clock);
+    sg_rules_done(m);
     sg_timer_stop(m->loop, &m->reconcile);
     for (struct sg_sandbox *s = m->newest; s; s = s->older)
         end_sandbox(s, &err);
@@ -176,10 +178,11 @@ void sg_manager_free(struct sg_manager *m)
     sg_reconcile_free(m);
     sg_recover_free(m);
     sg_refusals_sum(m);
+    sg_approvals_end(m, &err);
     if (m->free_tasks) /* after everything that may answer one */
         m->free_tasks(m);
-    sg_approvals_free(m);
     end_notes(m, &err); /* the last: those before may have written something */
+    sg_approvals_free(m);
     for (struct sg_sandbox *s = m->newest, *older; s; s = older) {
         older = s->older;
         sg_life_free(s);
@@ -197,6 +200,7 @@ void sg_manager_free(struct sg_manager *m)
         free(m->pool[i]);
     free(m->pool);
     sg_rules_free(m->rules);
+    sg_intercept_free(m->intercept);
     free(m->default_template);
     free(m);
 }

@@ -12,6 +12,7 @@
 #include "manager/sandbox.h"
 #include "manager/tenant.h"
 #include "meter/price.h"
+#include "router/intercept.h"
 #include "router/router.h"
 
 struct sg_audit;
@@ -21,7 +22,8 @@ struct sg_usage_row;
 struct sg_buf;
 
 struct sg_manager_options {
-    struct sg_rules *rules;       /* taken; NULL: the built-in ones */
+    struct sg_rules *rules;               /* taken; NULL: the built-in ones */
+    struct sg_intercept_rules *intercept; /* the same */
     const struct sg_walls *walls; /* borrowed: what this host is taken to have; NULL: what it has */
     bool watches_rules;           /* asks the launcher for other rules, now and then */
     struct sg_sandbox_limits defaults, most; /* of one sandbox */

@@ -74,6 +74,14 @@ struct sg_event_ring {
     struct sg_map types; /* owned texts: types that came from the store */
 };
 
+struct sg_rules_watch { /* one file, and what is known of it */
+    struct sg_manager *manager;
+    enum sg_rule_file which;
+    struct sg_timer clock;
+    uint64_t stamp;
+    char error[240]; /* "": it is in use */
+};
+
 enum { SG_GONE_KEPT = 4096 };
 struct sg_gone { /* where a sandbox was in the list, for cursors that name it */
     char id[SG_ID_LEN + 1];
@@ -116,9 +124,9 @@ struct sg_manager {
     unsigned approval_count;
     struct sg_rules *rules; /* owned; rules.c */
     struct sg_walls walls;  /* what the router takes for available */
-    struct sg_timer rules_clock;
-    uint64_t rules_stamp;
-    char rules_error[240];
+    struct sg_intercept_rules *intercept;
+    struct sg_rules_watch rule_files[SG_RULE_FILE_COUNT];
+    struct sg_session *sessions; /* owned: being made; session.c */
 
     struct sg_event_ring events;
     struct sg_metrics metrics;
@@ -152,10 +160,7 @@ void sg_rules_welcomed(struct sg_manager *m); /* the launcher has said which tie
 /* SG_UNSUPPORTED: no launcher's, or not this one's. */
 int sg_rules_tier(const struct sg_manager *m, enum sg_wall wall, enum sg_l_tier *ret,
                   struct sg_err *err);
-
-/* ---- approval.c ---- */
-
-void sg_approvals_free(struct sg_manager *m);
+void sg_rules_done(struct sg_manager *m);
 
 /* A store callback that may outlive its object: the store calls back what is queued when it is
  * closed, which is after the manager's end. Pass sg_note_done and a note to sg_store_put_...();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The router's rules in use. The daemon sees no files, so the launcher is asked now and then for
- * the file, by the stamp of the one that is known. A file with a mistake changes nothing but the
- * record: the rules before it stay in force, because none would let everything through or nothing.
- */
+/* The rules in use: the router's, and those on tool calls. The daemon sees no files, so the
+ * launcher is asked now and then for each, by the stamp of the one that is known. A file with a
+ * mistake changes nothing but the record: the rules before it stay in force, because none would let
+ * everything through or nothing. */
 #include <string.h>
 #include <unistd.h>
 
@@ -63,15 +63,63 @@ int sg_rules_tier(const struct sg_manager *m, enum sg_wall wall, enum sg_l_tier 
 
 const char *sg_manager_rules_error(const struct sg_manager *m)
 {
-    return m->rules_error;
+    return m->rule_files[SG_RULE_FILE_ROUTER].error;
 }
 
 int sg_rules_load(struct sg_manager *m, struct sg_err *err)
 {
     if (!m->rules)
         m->rules = sg_rules_builtin(err);
-    return m->rules ? 0 : -1;
+    if (m->rules && !m->intercept)
+        m->intercept = sg_intercept_builtin(err);
+    return m->rules && m->intercept ? 0 : -1;
 }
+
+/* ---- one file of each kind ---- */
+
+/* `text` NULL: there is none, take the built-in ones. *ret_revision is NULL where nothing is new.
+ */
+typedef int take_fn(struct sg_manager *m, const struct sg_str *text, const char **ret_revision,
+                    struct sg_err *err);
+
+static int take_router(struct sg_manager *m, const struct sg_str *text, const char **ret_revision,
+                       struct sg_err *err)
+{
+    struct sg_rules *r = text ? sg_rules_parse(*text, "router.toml", err) : sg_rules_builtin(err);
+
+    if (!r)
+        return -1;
+    *ret_revision = strcmp(r->revision, m->rules->revision) != 0 ? r->revision : NULL;
+    sg_rules_free(m->rules);
+    m->rules = r;
+    return 0;
+}
+
+static int take_intercept(struct sg_manager *m, const struct sg_str *text,
+                          const char **ret_revision, struct sg_err *err)
+{
+    struct sg_intercept_rules *r =
+        text ? sg_intercept_parse(*text, "intercept.toml", err) : sg_intercept_builtin(err);
+
+    if (!r)
+        return -1;
+    *ret_revision = strcmp(r->revision, m->intercept->revision) != 0 ? r->revision : NULL;
+    sg_intercept_free(m->intercept);
+    m->intercept = r;
+    return 0;
+}
+
+static const struct {
+    const char *reloaded, *rejected, *stays, *other;
+    take_fn *take;
+} kinds[SG_RULE_FILE_COUNT] = {
+    [SG_RULE_FILE_ROUTER] = { "router.reloaded", "router.rejected",
+                              "the router's rules stay as they are", "the router has other rules",
+                              take_router },
+    [SG_RULE_FILE_INTERCEPT] = { "intercept.reloaded", "intercept.rejected",
+                                 "the rules on tool calls stay as they are",
+                                 "there are other rules on tool calls", take_intercept },
+};
 
 /* ---- others in their place ---- */
 
@@ -90,72 +138,75 @@ static void tell(struct sg_manager *m, const char *type, const char *key, const 
     sg_manager_audit(m, NULL, type, NULL, sg_buf_cstr(&data));
 }
 
-static void reject(struct sg_manager *m, const struct sg_err *err)
+static void reject(struct sg_rules_watch *w, const struct sg_err *err)
 {
-    if (strcmp(m->rules_error, err->msg) == 0)
+    if (strcmp(w->error, err->msg) == 0)
         return;
-    (void)snprintf(m->rules_error, sizeof m->rules_error, "%s", err->msg);
-    sg_log(SG_LOG_ERROR, "the router's rules stay as they are", SG_KV("error", err->msg));
-    tell(m, "router.rejected", "error", err->msg);
+    (void)snprintf(w->error, sizeof w->error, "%s", err->msg);
+    sg_log(SG_LOG_ERROR, kinds[w->which].stays, SG_KV("error", err->msg));
+    tell(w->manager, kinds[w->which].rejected, "error", err->msg);
 }
 
-static void take(struct sg_manager *m, struct sg_rules *rules)
-{
-    bool is_other = strcmp(rules->revision, m->rules->revision) != 0;
-
-    sg_rules_free(m->rules);
-    m->rules = rules;
-    m->rules_error[0] = '\0';
-    if (is_other) {
-        sg_log(SG_LOG_INFO, "the router has other rules", SG_KV("source", rules->source));
-        tell(m, "router.reloaded", "revision", rules->revision);
-    }
-}
-
-static void read_rules(struct sg_manager *m, int fd)
+static void read_rules(struct sg_rules_watch *w, int fd)
 {
     struct sg_err err = { 0 };
-    struct sg_rules *rules = NULL;
+    const char *revision = NULL;
     sg_auto_buf text;
 
     sg_buf_init(&text, SG_RULES_MAX_BYTES);
-    if (fd < 0)
-        rules = sg_rules_builtin(&err);
-    else if (sg_buf_read_fd(&text, fd, "the rules", &err) == 0)
-        rules =
-            sg_rules_parse((struct sg_str) { (const char *)text.p, text.n }, "router.toml", &err);
-    if (rules)
-        take(m, rules);
-    else
-        reject(m, &err);
+    int got = fd < 0 ? 0 : sg_buf_read_fd(&text, fd, "the rules", &err);
+    const struct sg_str all = { (const char *)text.p, text.n };
+    if (got == 0)
+        got = kinds[w->which].take(w->manager, fd < 0 ? NULL : &all, &revision, &err);
+    if (got < 0) {
+        reject(w, &err);
+        return;
+    }
+    w->error[0] = '\0';
+    if (revision) {
+        sg_log(SG_LOG_INFO, kinds[w->which].other, SG_KV("revision", revision));
+        tell(w->manager, kinds[w->which].reloaded, "revision", revision);
+    }
 }
 
 static void looked(void *arg, struct sg_packet *p, const struct sg_err *err)
 {
-    struct sg_manager *m = arg;
+    struct sg_rules_watch *w = arg;
+    struct sg_manager *m = w->manager;
 
     if (m->is_ending)
         return;
     if (err) {
-        reject(m, err);
-    } else if (p->msg.l_ruled.stamp != m->rules_stamp) {
-        m->rules_stamp = p->msg.l_ruled.stamp;
-        read_rules(m, p->fd_count ? p->fds[0] : -1);
+        reject(w, err);
+    } else if (p->msg.l_ruled.stamp != w->stamp) {
+        w->stamp = p->msg.l_ruled.stamp;
+        read_rules(w, p->fd_count ? p->fds[0] : -1);
     }
-    sg_timer_set(m->loop, &m->rules_clock, sg_loop_now(m->loop) + LOOK_NS);
+    sg_timer_set(m->loop, &w->clock, sg_loop_now(m->loop) + LOOK_NS);
 }
 
 static void look(struct sg_timer *t, uint64_t now_ns)
 {
-    struct sg_manager *m = SG_OWNER(t, struct sg_manager, rules_clock);
+    struct sg_rules_watch *w = SG_OWNER(t, struct sg_rules_watch, clock);
 
     (void)now_ns;
-    sg_tier_rules(m->tier, m->rules_stamp, looked, m);
+    sg_tier_rules(w->manager->tier, w->which, w->stamp, looked, w);
 }
 
 void sg_rules_watch(struct sg_manager *m)
 {
-    m->rules_clock.fire = look;
-    if (m->o.watches_rules)
-        sg_timer_set(m->loop, &m->rules_clock, sg_loop_now(m->loop));
+    for (unsigned i = 0; i < SG_RULE_FILE_COUNT; i++) {
+        struct sg_rules_watch *w = &m->rule_files[i];
+        w->manager = m;
+        w->which = (enum sg_rule_file)i;
+        w->clock.fire = look;
+        if (m->o.watches_rules)
+            sg_timer_set(m->loop, &w->clock, sg_loop_now(m->loop));
+    }
+}
+
+void sg_rules_done(struct sg_manager *m)
+{
+    for (unsigned i = 0; i < SG_RULE_FILE_COUNT; i++)
+        sg_timer_stop(m->loop, &m->rule_files[i].clock);
 }

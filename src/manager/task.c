@@ -50,6 +50,7 @@ static void result_done(struct sg_task_result *r)
 static void release(struct sg_task *t)
 {
     sg_later_cancel(t->m->loop, &t->go);
+    sg_approval_leave(&t->waits);
     result_done(&t->r);
     free(t);
 }
@@ -213,9 +214,9 @@ static void take_sandbox(struct sg_task *t)
         sg_task_end(t, err.kind == SG_UNAVAILABLE ? SG_TASK_UNAVAILABLE : SG_TASK_REFUSED, &err);
 }
 
-/* ---- the decision, and somebody's approval ---- */
+/* ---- the decision ---- */
 
-static void permitted(struct sg_task *t)
+void sg_task_permitted(struct sg_task *t)
 {
     struct sg_err err = { 0 };
 
@@ -232,43 +233,6 @@ static void permitted(struct sg_task *t)
     } else {
         sg_task_end(t, SG_TASK_PERMITTED, NULL);
     }
-}
-
-static void decided(void *arg, enum sg_approval_state state)
-{
-    struct sg_task *t = arg;
-    struct sg_err err = { 0 };
-    const char *reason = t->approval->reason;
-
-    t->r.times.approval += sg_task_lap(t);
-    if (state == SG_APPROVAL_DENIED)
-        (void)sg_fail(&err, SG_DENIED, "approval %s was denied%s%s", t->approval->id.s,
-                      reason ? ": " : "", reason ? reason : "");
-    else if (state != SG_APPROVAL_APPROVED)
-        (void)sg_fail(&err, SG_TIMEOUT, "approval %s was given by nobody in time",
-                      t->approval->id.s);
-    t->approval = NULL;
-    if (state == SG_APPROVAL_APPROVED)
-        permitted(t);
-    else
-        sg_task_end(t, state == SG_APPROVAL_DENIED ? SG_TASK_DENIED : SG_TASK_EXPIRED, &err);
-}
-
-static void ask_approval(struct sg_task *t)
-{
-    struct sg_err err = { 0 };
-    const char *what = t->spec->argv ? t->spec->argv[0] : "";
-    sg_auto_free char *summary =
-        sg_printf("%s%s%.200s", t->spec->name ? t->spec->name : t->spec->ask.operation,
-                  *what ? ": " : "", what);
-
-    t->approval = sg_approval_ask(t->m, &t->who, t->spec->ask.operation, summary,
-                                  t->spec->approval_ms, decided, t, &err);
-    if (!t->approval) {
-        sg_task_end(t, SG_TASK_REFUSED, &err);
-        return;
-    }
-    memcpy(t->r.approval, t->approval->id.s, sizeof t->r.approval);
 }
 
 static char *decision_text(const struct sg_decision *d, const struct sg_ask *a)
@@ -305,9 +269,9 @@ static void route(struct sg_later *l)
     }
     t->r.wall = d.wall;
     if (d.needs_approval && t->r.attempts == 1)
-        ask_approval(t);
+        sg_task_ask(t);
     else
-        permitted(t);
+        sg_task_permitted(t);
 }
 
 static void begin(struct sg_task *t)
@@ -356,12 +320,7 @@ struct sg_task *sg_task_start(struct sg_manager *m, const struct sg_who *who,
 /* What it waits for comes, finds no spec, and ends it. */
 void sg_task_cancel(struct sg_task *t)
 {
-    if (t->approval) {
-        sg_approval_withdraw(t->approval);
-        t->approval = NULL;
-        t->spec = NULL;
-        forget(t);
-    } else if (t->go.is_queued) {
+    if (sg_task_leave(t) || t->go.is_queued) {
         t->spec = NULL;
         forget(t);
     } else {

@@ -59,6 +59,7 @@ struct sg_task_spec { /* borrowed: must live as long as the task */
     size_t file_count;
     const char *const *collect; /* paths; the last part may be a pattern. NULL-terminated or NULL */
     uint64_t timeout_ms, approval_ms;
+    const char *approval; /* one that was asked for before, or NULL */
     unsigned retries;
 };
 

@@ -14,8 +14,10 @@ struct sg_task {
     void *arg;
     struct sg_task_result r;
     struct sg_later go;
-    struct sg_approval *approval; /* pending */
-    bool was_started;             /* the program ran, or may have */
+    struct sg_approval *approval; /* being asked for, waited for or used; NULL: none */
+    struct sg_approval_wait waits;
+    char subject[SG_SUBJECT_LEN + 1]; /* of the approval */
+    bool was_started;                 /* the program ran, or may have */
     uint64_t began_ns, step_ns;
     size_t at; /* file under way: in, then out */
     size_t pattern;
@@ -40,6 +42,12 @@ uint64_t sg_task_lap(struct sg_task *t); /* ms since the last step */
 
 void sg_task_upload(struct sg_task *t);  /* then sg_task_exec() */
 void sg_task_collect(struct sg_task *t); /* then sg_task_end() */
+
+/* ---- task_approval.c ---- */
+
+void sg_task_ask(struct sg_task *t);   /* then sg_task_permitted(), or its end */
+bool sg_task_leave(struct sg_task *t); /* nobody waits any more; true: and nothing will come */
+void sg_task_permitted(struct sg_task *t);
 
 /* ---- task_exec.c ---- */
 

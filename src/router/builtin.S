@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SG_RULES_PATH is policy/router.toml, given by the build. */
+/* The rule files that come with the service; their paths are given by the build. */
     .section .rodata
+
+    .macro embed name, path
     .balign 16
-    .globl sg_rules_builtin_text
-    .hidden sg_rules_builtin_text
-    .type sg_rules_builtin_text, @object
-sg_rules_builtin_text:
-    .incbin SG_RULES_PATH
-end:
-    .size sg_rules_builtin_text, end - sg_rules_builtin_text
+    .globl \name\()_text
+    .hidden \name\()_text
+    .type \name\()_text, @object
+\name\()_text:
+    .incbin "\path"
+\name\()_end:
+    .size \name\()_text, \name\()_end - \name\()_text
     .balign 8
-    .globl sg_rules_builtin_bytes
-    .hidden sg_rules_builtin_bytes
-    .type sg_rules_builtin_bytes, @object
-sg_rules_builtin_bytes:
-    .quad end - sg_rules_builtin_text
-    .size sg_rules_builtin_bytes, 8
+    .globl \name\()_bytes
+    .hidden \name\()_bytes
+    .type \name\()_bytes, @object
+\name\()_bytes:
+    .quad \name\()_end - \name\()_text
+    .size \name\()_bytes, 8
+    .endm
+
+    embed sg_rules_builtin, SG_RULES_PATH
+    embed sg_intercept_builtin, SG_INTERCEPT_PATH
     .section .note.GNU-stack, "", @progbits

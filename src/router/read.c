@@ -6,10 +6,13 @@
 #include <stdio.h>
 
 #include "base/auto.h"
+#include "base/hash.h"
 #include "base/hint.h"
+#include "base/parse.h"
 #include "base/banned.h"
 
 enum { TEXTS_MAX = 256, TEXT_BYTES_MAX = 512 };
+#define YEAR_MS 31536000000u
 
 int sg_rf_at(const struct sg_rules_reader *x, const struct sg_toml *t)
 {
@@ -149,6 +152,33 @@ static int count(const struct sg_rules_reader *x, const struct sg_toml *t, uint6
     return 0;
 }
 
+int sg_rf_texts(const struct sg_rules_reader *x, const struct sg_toml *t, char ***list)
+{
+    sg_auto_free char *key = sg_printf("%.*s", (int)t->key.n, t->key.p);
+    const struct sg_rf f = { .key = key };
+    return each(x, t, &f, one_text, list);
+}
+
+int sg_rf_version(const struct sg_rules_reader *x, const struct sg_toml *t)
+{
+    if (t->type != SG_TOML_INTEGER || t->integer != 1)
+        return sg_rf_fail(x, t, "version must be 1");
+    return 0;
+}
+
+size_t sg_rf_count(const struct sg_toml *t)
+{
+    size_t n = 0;
+    for (const struct sg_toml *v = t->first; v; v = v->next)
+        n++;
+    return n;
+}
+
+void sg_rf_revision(struct sg_str text, char ret[17])
+{
+    (void)snprintf(ret, 17, "%016" PRIx64, sg_hash_add(SG_HASH_START, text.p, text.n));
+}
+
 static int value(const struct sg_rules_reader *x, const struct sg_toml *t, const struct sg_rf *f,
                  void *to)
 {
@@ -176,6 +206,13 @@ static int value(const struct sg_rules_reader *x, const struct sg_toml *t, const
         return each(x, t, f, one_operation, to);
     case SG_RF_WALLS:
         return each(x, t, f, one_wall, to);
+    case SG_RF_TIME:
+        if (t->type != SG_TOML_STRING)
+            return sg_rf_fail(x, t, "a time as \"30s\" is wanted here");
+        return sg_parse_duration_ms(t->text, 1, YEAR_MS, to, x->err) < 0 ? sg_rf_at(x, t) : 0;
+    case SG_RF_NODE:
+        *(const struct sg_toml **)to = t;
+        return 0;
     }
     return -1;
 }

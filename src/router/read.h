@@ -7,7 +7,7 @@
 #include "router/router.h"
 
 struct sg_rules_reader {
-    struct sg_rules *rules;
+    struct sg_rules *rules; /* whose operations SG_RF_OPERATIONS are; else NULL */
     const char *source;
     struct sg_err *err;
 };
@@ -21,6 +21,8 @@ enum sg_rf_kind {
     SG_RF_WORDS,      /* unsigned: a mask of `words` */
     SG_RF_OPERATIONS, /* uint64_t: a mask of the file's operations */
     SG_RF_WALLS,      /* struct sg_rf_walls */
+    SG_RF_TIME,       /* uint64_t: milliseconds of "30s", 1 ms to a year */
+    SG_RF_NODE,       /* const struct sg_toml *: for the caller to read */
 };
 struct sg_rf_walls {
     enum sg_wall v[SG_WALL_COUNT];
@@ -44,4 +46,11 @@ int sg_rf_read(const struct sg_rules_reader *x, const struct sg_toml *table,
                const struct sg_rf *fields, size_t n, void *into);
 /* A text without NUL, not empty. Returns owned. */
 int sg_rf_text(const struct sg_rules_reader *x, const struct sg_toml *t, char **ret);
+/* `version = 1`, which every rule file has. */
+int sg_rf_version(const struct sg_rules_reader *x, const struct sg_toml *t);
+size_t sg_rf_count(const struct sg_toml *t); /* children */
+/* A text that tells one content from another. */
+void sg_rf_revision(struct sg_str text, char ret[17]);
+/* Texts of `t`, one or a list, added to `*list`; what is there is the caller's on failure, too. */
+int sg_rf_texts(const struct sg_rules_reader *x, const struct sg_toml *t, char ***list);
 void sg_texts_free(char **v); /* NULL-terminated, or NULL */

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the text of a rule file to rules: whole, or an error with its place. */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/auto.h"
-#include "base/hash.h"
 #include "router/read.h"
 #include "base/banned.h"
 
@@ -100,19 +96,11 @@ static int read_rule(const struct sg_rules_reader *x, const struct sg_toml *t)
     return 0;
 }
 
-static size_t count_children(const struct sg_toml *t)
-{
-    size_t n = 0;
-    for (const struct sg_toml *v = t->first; v; v = v->next)
-        n++;
-    return n;
-}
-
 static int read_rules(const struct sg_rules_reader *x, const struct sg_toml *t)
 {
     if (t->type != SG_TOML_ARRAY)
         return sg_rf_fail(x, t, "rules are written as [[rule]]");
-    const size_t n = count_children(t);
+    const size_t n = sg_rf_count(t);
     if (n > SG_RULES_MAX)
         return sg_rf_fail(x, t, "over %d rules", SG_RULES_MAX);
     x->rules->rules = sg_alloc((n + 1) * sizeof *x->rules->rules);
@@ -155,7 +143,7 @@ static int read_agents(const struct sg_rules_reader *x, const struct sg_toml *t)
 {
     if (t->type != SG_TOML_TABLE)
         return sg_rf_fail(x, t, "agents are tables: [agents.NAME]");
-    const size_t n = count_children(t);
+    const size_t n = sg_rf_count(t);
     if (n > SG_RULES_AGENTS)
         return sg_rf_fail(x, t, "over %d agents", SG_RULES_AGENTS);
     x->rules->agents = sg_alloc((n + 1) * sizeof *x->rules->agents);
@@ -169,20 +157,13 @@ static int read_agents(const struct sg_rules_reader *x, const struct sg_toml *t)
     return 0;
 }
 
-static int read_version(const struct sg_rules_reader *x, const struct sg_toml *t)
-{
-    if (t->type != SG_TOML_INTEGER || t->integer != 1)
-        return sg_rf_fail(x, t, "version must be 1");
-    return 0;
-}
-
 /* In this order: rules name operations. */
 static const struct {
     const char *key;
     int (*read)(const struct sg_rules_reader *x, const struct sg_toml *t);
     bool is_required;
 } sections[] = {
-    { "version", read_version, true },
+    { "version", sg_rf_version, true },
     { "operations", read_operations, true },
     { "rule", read_rules, true },
     { "agents", read_agents, false },
@@ -221,8 +202,7 @@ struct sg_rules *sg_rules_parse(struct sg_str text, const char *source, struct s
     struct sg_rules *r = sg_new(struct sg_rules);
     const struct sg_rules_reader x = { r, source, err };
     r->source = sg_strdup(source);
-    (void)snprintf(r->revision, sizeof r->revision, "%016" PRIx64,
-                   sg_hash_add(SG_HASH_START, text.p, text.n));
+    sg_rf_revision(text, r->revision);
     if (read_all(&x, sg_toml_root(doc)) < 0) {
         sg_rules_free(r);
         return NULL;

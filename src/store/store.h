@@ -92,6 +92,10 @@ struct sg_volume_row {
 struct sg_netpolicy_row {
     const char *id, *policy; /* schema/9.sql */
 };
+struct sg_approval_row { /* subject: hex SHA-256 of what is asked for, or "" */
+    const char *id, *org, *state, *operation, *summary, *subject, *reason, *asker, *decider;
+    int64_t created_ms, expires_ms, decided_ms, used_ms; /* 0: not yet */
+};
 struct sg_event_row {
     int64_t seq, at_ms;
     const char *org, *sandbox, *type, *data; /* data: JSON object */
@@ -131,6 +135,8 @@ void sg_store_put_secret(struct sg_store *s, const struct sg_secret_row *r, enum
                          sg_store_done *done, void *arg);
 void sg_store_put_volume(struct sg_store *s, const struct sg_volume_row *r, enum sg_store_mode mode,
                          sg_store_done *done, void *arg);
+void sg_store_put_approval(struct sg_store *s, const struct sg_approval_row *r,
+                           enum sg_store_mode mode, sg_store_done *done, void *arg);
 void sg_store_add_event(struct sg_store *s, const struct sg_event_row *r); /* old ones are pruned */
 void sg_store_add_usage(struct sg_store *s, const struct sg_usage_row *r);
 void sg_store_add_connection(struct sg_store *s, const struct sg_connection_row *r); /* as events */
@@ -155,6 +161,7 @@ void sg_store_remove_volume(struct sg_store *s, const char *id, sg_store_done *d
 void sg_store_put_netpolicy(struct sg_store *s, const struct sg_netpolicy_row *r,
                             sg_store_done *done, void *arg);
 void sg_store_remove_netpolicy(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
+void sg_store_remove_approval(struct sg_store *s, const char *id);
 /* With its keys. */
 void sg_store_remove_org(struct sg_store *s, const char *id, sg_store_done *done, void *arg);
 
@@ -189,6 +196,9 @@ int sg_store_each_build(struct sg_store *s, bool (*row)(void *arg, const struct 
 int sg_store_each_netpolicy(struct sg_store *s,
                             bool (*row)(void *arg, const struct sg_netpolicy_row *r), void *arg,
                             struct sg_err *err);
+int sg_store_each_approval(struct sg_store *s, /* oldest first */
+                           bool (*row)(void *arg, const struct sg_approval_row *r), void *arg,
+                           struct sg_err *err);
 /* After `after_seq`, oldest first. */
 int sg_store_each_event(struct sg_store *s, int64_t after_seq,
                         bool (*row)(void *arg, const struct sg_event_row *r), void *arg,

@@ -58,6 +58,8 @@ enum sg_write_op { /* one prepared statement, or two, each */
                    SG_WRITE_REMOVE_BUILD,
                    SG_WRITE_PUT_NETPOLICY,
                    SG_WRITE_REMOVE_NETPOLICY,
+                   SG_WRITE_PUT_APPROVAL,
+                   SG_WRITE_REMOVE_APPROVAL,
                    SG_WRITE_OP_COUNT,
 };
 enum { SG_WRITE_STATEMENTS = 2 };

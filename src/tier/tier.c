@@ -133,7 +133,7 @@ static void fill_list(const struct question *q, struct sg_msg *m)
 
 static void fill_rules(const struct question *q, struct sg_msg *m)
 {
-    m->l_rules.stamp = q->cursor;
+    m->l_rules = (struct sg_msg_l_rules) { q->cursor, q->flags };
 }
 
 static void fill_net(const struct question *q, struct sg_msg *m)
@@ -518,10 +518,12 @@ void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg)
     send_question(question(t, SG_MSG_L_TEMPLATES, "", cb, arg));
 }
 
-void sg_tier_rules(struct sg_tier *t, uint64_t stamp, sg_tier_answer *cb, void *arg)
+void sg_tier_rules(struct sg_tier *t, enum sg_rule_file which, uint64_t stamp, sg_tier_answer *cb,
+                   void *arg)
 {
     struct question *q = question(t, SG_MSG_L_RULES, "", cb, arg);
 
+    q->flags = which;
     q->cursor = stamp;
     send_question(q);
 }

@@ -29,3 +29,9 @@ static inline void check_pairs(const struct sg_pair *v, size_t n)
         check_text(v[i].value);
     }
 }
+
+/* What a call ends with where the manager's work would begin. */
+static inline int refused(struct sg_err *err)
+{
+    return sg_fail(err, SG_CONFLICT, "no further");
+}

@@ -12,7 +12,10 @@
         abort();                                                                                   \
     }
 
+UNUSED(sg_approval_is_open)
+UNUSED(sg_approval_leave)
 UNUSED(sg_approval_next)
+UNUSED(sg_approval_wait_for)
 UNUSED(sg_audit_verify_slowly)
 UNUSED(sg_batch_cancel)
 UNUSED(sg_code_attach)

@@ -26,6 +26,7 @@ PAGES = {
                            "net log", "net explain", "net set"],
     "sandglass-parse.1": ["parse"],
     "sandglass-route.1": ["route"],
+    "sandglass-hook.1": ["hook"],
     "sandglass-code.1": ["code", "repl"],
     "sandglass-task.1": ["task run", "swarm", "usage", "approve"],
     "sandglass-volume.1": [name for name in COMMANDS if name.startswith("volume ")],

@@ -1,33 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs under examples/ do what they say, so that what people copy from them works."""
+import json
 import os
 import pathlib
 import subprocess
 
 import pytest
+import sg
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 SAYS = {"agent.py": "1/5: 3\n2/5: 1\n3/5: 4\n4/5: 1\n5/5: 5\nmean 2.8\n",
-        "agent.sh": "and 3\nand 1\nand 4\nand 1\nand 5\ntotal 14\n"}
+        "agent.sh": "and 3\nand 1\nand 4\nand 1\nand 5\ntotal 14\n",
+        "hooked.py": "8\n8\ntotal.py\ntotal.txt\n['numbers.txt']\nrefused\n"}
+DATA = {"hook-settings.json"}
 
 
-def run(name, **env):
-    return subprocess.run([EXAMPLES / name], env={"PATH": os.environ["PATH"], **env}, stdin=subprocess.DEVNULL,
+def run(name, home="/nonexistent", **env):
+    path = f"{pathlib.Path(sg.BIN).parent}:{os.environ['PATH']}"
+    return subprocess.run([EXAMPLES / name], env={"PATH": path, "HOME": str(home), **env}, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture
-def example(service, request):
+def example(service, request, tmp_path):
     """Runs an example as a tenant of its own."""
     org = service.org(request.node.name)
     key = service.key(org=org, scopes=["read", "exec"])
     url = f"http://127.0.0.1:{service.port}"
-    yield lambda name, **env: run(name, **{"SANDGLASS_URL": url, "SANDGLASS_API_KEY": key, **env})
+    yield lambda name, **env: run(name, tmp_path, **{"SANDGLASS_URL": url, "SANDGLASS_API_KEY": key, **env})
     service.operator.delete(f"/v1/orgs/{org}", expect=204)  # refused while it has a sandbox
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.iterdir()} == set(SAYS)
+    assert {path.name for path in EXAMPLES.iterdir()} == set(SAYS) | DATA
+
+
+def test_the_settings_of_an_agent_name_the_hook():
+    settings = json.loads((EXAMPLES / "hook-settings.json").read_text())
+    assert {hook["command"] for rows in settings["hooks"].values() for row in rows for hook in row["hooks"]} == {
+        "sandglass hook"}
 
 
 @pytest.mark.parametrize("name", SAYS)

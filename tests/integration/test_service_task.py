@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """POST /v1/run and approvals: one operation from the question to the result, and every way to fail."""
 import concurrent.futures
+import contextlib
+import http.client
 import json
 import socket
 import threading
@@ -200,6 +202,38 @@ def test_approvals_by_themselves(service, tenant):
     for n in range(256):
         tenant.post("/v1/approvals", {"operation": f"o{n}"}, expect=201)
     assert tenant.post("/v1/approvals", {"operation": "one more"}).status == 429
+
+
+def test_approvals_outlive_the_daemon_and_are_used_once(service, tenant):
+    def call():
+        with contextlib.suppress(OSError, http.client.HTTPException):  # the daemon dies under it
+            service.client(tenant.key).post("/v1/run", {"operation": "entity_write", "name": "rename customer 8"})
+    thread = threading.Thread(target=call)
+    thread.start()
+    one, = wait_for(lambda: pending(tenant), what="an approval")
+    short = tenant.post("/v1/approvals", {"operation": "deploy", "timeoutMs": 1500}, expect=201)
+    service.kill9_daemon()
+    thread.join()
+    service.wait_ready()
+    assert one["id"] in [a["id"] for a in pending(tenant)]
+    wait_for(lambda: tenant.get(f"/v1/approvals/{short['id']}", expect=200)["state"] == "expired", what="its end")
+    # the same request goes on with it; another one does not
+    reply = tenant.post("/v1/run", {"operation": "entity_write", "name": "rename customer 9", "approval": one["id"]})
+    assert reply.status == 403 and "for something else" in reply.error["message"]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        same = {"operation": "entity_write", "name": "rename customer 8", "approval": one["id"]}
+        again = pool.submit(lambda: service.client(tenant.key).post("/v1/run", same))
+        service.operator.post(f"/v1/approvals/{one['id']}/approve", {"reason": "fine"}, expect=200)
+        assert (again.result().status, again.result().json["ending"]) == (200, "permitted")
+    service.kill9_daemon()
+    service.wait_ready()
+    after = tenant.get(f"/v1/approvals/{one['id']}", expect=200)
+    assert (after["state"], after["reason"], after["decidedBy"]) == ("approved", "fine", "operator") and after["usedAt"]
+    reply = tenant.post("/v1/run", same)
+    assert reply.status == 409 and "used already" in reply.error["message"]
+    assert tenant.post("/v1/run", {**same, "approval": "a" + "0" * 19}).status == 404
+    actions = [r["action"] for r in service.audit() if r["org"] == tenant.org and r["action"].startswith("approval")]
+    assert sorted(actions) == ["approval.approved", "approval.expired", "approval.requested", "approval.requested"]
 
 
 # ---- the commands ----

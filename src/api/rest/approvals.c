@@ -32,6 +32,7 @@ static void put(struct sg_json *j, const struct sg_approval *a)
     sg_rest_put_time(j, "createdAt", a->created_ms);
     sg_rest_put_time(j, "expiresAt", a->expires_ms);
     sg_rest_put_time(j, "decidedAt", a->decided_ms);
+    sg_rest_put_time(j, "usedAt", a->used_ms);
     sg_json_close(j, '}');
 }
 
@@ -84,20 +85,19 @@ int sg_rest_approval_get(struct sg_call *c, struct sg_err *err)
     struct sg_approval *a = find(c, err);
     if (!a)
         return -1;
-    return waits && a->state == SG_APPROVAL_PENDING ? wait_for(c, a, err) : reply(c, 200, a);
+    return waits && sg_approval_is_open(a) ? wait_for(c, a, err) : reply(c, 200, a);
 }
 
 struct waiter {
     struct sg_call *call;
-    struct sg_approval *approval;
+    struct sg_approval_wait wait;
 };
 
-static void decided(void *arg, enum sg_approval_state state)
+static void decided(void *arg, struct sg_approval *a)
 {
     struct waiter *w = arg;
-    (void)state;
     w->call->on_gone = NULL;
-    (void)reply(w->call, 200, w->approval);
+    (void)reply(w->call, 200, a);
 }
 
 /* The approval stays for whoever asks again. */
@@ -105,7 +105,7 @@ static void gone(struct sg_call *c)
 {
     struct waiter *w = c->state;
     c->on_gone = NULL;
-    w->approval->cb = NULL;
+    sg_approval_leave(&w->wait);
     sg_reply_empty(c, 204);
 }
 
@@ -114,34 +114,45 @@ static int wait_for(struct sg_call *c, struct sg_approval *a, struct sg_err *err
     struct waiter *w = sg_arena_alloc(&c->arena, sizeof *w);
     if (!w)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    if (a->cb)
-        return sg_fail(err, SG_CONFLICT, "somebody waits for this approval already");
-    *w = (struct waiter) { c, a };
-    a->cb = decided;
-    a->arg = w;
+    w->call = c;
+    sg_approval_wait_for(a, &w->wait, decided, w);
     c->state = w;
     c->on_gone = gone;
     return 0;
 }
 
+/* ---- asking and deciding: answered when it is in the store ---- */
+
+static void asked(void *arg, struct sg_approval *a, const struct sg_err *err)
+{
+    if (a)
+        (void)reply(arg, 201, a);
+    else
+        sg_reply_error(arg, err);
+}
+
+static void settled(void *arg, struct sg_approval *a, const struct sg_err *err)
+{
+    if (a)
+        (void)reply(arg, 200, a);
+    else
+        sg_reply_error(arg, err);
+}
+
 int sg_rest_approval_ask(struct sg_call *c, struct sg_err *err)
 {
-    struct ask {
-        const char *operation, *summary;
-        uint64_t timeout_ms;
-    } in = { .summary = "", .timeout_ms = TIMEOUT_MS };
+    struct sg_approval_spec in = { .summary = "", .timeout_ms = TIMEOUT_MS };
     static const struct sg_jfield fields[] = {
-        { "operation", SG_JT_STRING, offsetof(struct ask, operation), 0, 0, true },
-        { "summary", SG_JT_STRING, offsetof(struct ask, summary), 0, 0, false },
-        { "timeoutMs", SG_JT_U64, offsetof(struct ask, timeout_ms), 1, WEEK_MS, false },
+        { "operation", SG_JT_STRING, offsetof(struct sg_approval_spec, operation), 0, 0, true },
+        { "summary", SG_JT_STRING, offsetof(struct sg_approval_spec, summary), 0, 0, false },
+        { "timeoutMs", SG_JT_U64, offsetof(struct sg_approval_spec, timeout_ms), 1, WEEK_MS,
+          false },
     };
     const struct sg_jval *body;
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, fields, SG_COUNT(fields), &in, err) < 0)
         return -1;
-    const struct sg_approval *a = sg_approval_ask(c->manager, &c->who, in.operation, in.summary,
-                                                  in.timeout_ms, NULL, NULL, err);
-    return a ? reply(c, 201, a) : -1;
+    return sg_approval_ask(c->manager, &c->who, &in, asked, c, err);
 }
 
 static int decide(struct sg_call *c, bool is_approved, struct sg_err *err)
@@ -150,10 +161,9 @@ static int decide(struct sg_call *c, bool is_approved, struct sg_err *err)
     static const struct sg_jfield fields[] = { { "reason", SG_JT_STRING, 0, 0, 0, false } };
     const struct sg_jval *body;
     struct sg_approval *a = find(c, err);
-    if (!a || sg_call_json(c, &body, err) < 0 || sg_json_read(body, fields, 1, &reason, err) < 0 ||
-        sg_approval_decide(a, &c->who, is_approved, reason, err) < 0)
+    if (!a || sg_call_json(c, &body, err) < 0 || sg_json_read(body, fields, 1, &reason, err) < 0)
         return -1;
-    return reply(c, 200, a);
+    return sg_approval_decide(a, &c->who, is_approved, reason, settled, c, err);
 }
 
 int sg_rest_approval_approve(struct sg_call *c, struct sg_err *err)

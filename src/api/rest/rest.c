@@ -67,6 +67,7 @@ static const struct sg_route rows[] = {
     { M_PUT,    SF "/tar", X, SG_ROUTE_STREAM, sg_rest_tar_put, "Unpack a tar archive" },
 
     { M_POST,   "/v1/route", R, N, sg_rest_route, "Which tier an operation would get, and why" },
+    { M_POST,   "/v1/intercept", X, N, sg_rest_intercept, "What becomes of a tool call of an agent" },
     { M_POST,   "/v1/parse", X, SG_ROUTE_LARGE, sg_rest_parse, "Read a document that nobody trusts" },
     { M_POST,   "/v1/run", X, N, sg_rest_run, "Do one operation in a sandbox that is gone afterwards" },
     { M_POST,   "/v1/batch", X, N, sg_rest_batch, "Do many operations side by side" },

@@ -137,7 +137,7 @@ sg_rest_handler sg_rest_snapshot_create, sg_rest_snapshot_list, sg_rest_snapshot
     sg_rest_snapshot_delete, sg_rest_sandbox_rollback, sg_rest_sandbox_fork, sg_rest_tree,
     sg_rest_storage;
 sg_rest_handler sg_rest_events;
-sg_rest_handler sg_rest_batch, sg_rest_parse;
+sg_rest_handler sg_rest_batch, sg_rest_parse, sg_rest_intercept;
 sg_rest_handler sg_rest_route, sg_rest_run, sg_rest_approval_list, sg_rest_approval_get,
     sg_rest_approval_ask, sg_rest_approval_approve, sg_rest_approval_deny;
 sg_rest_handler sg_rest_key_list, sg_rest_key_create, sg_rest_key_revoke, sg_rest_org_list,

@@ -13,7 +13,7 @@ enum { TIMEOUT_MS = 60000, TIMEOUT_MAX_MS = 86400000, APPROVAL_MS = 300000 };
 
 struct body {
     struct sg_rest_ask ask;
-    const char *name, *template, *code, *language, *cmd, *cwd, *user;
+    const char *name, *template, *code, *language, *cmd, *cwd, *user, *approval;
     const struct sg_jval *argv, *limits, *env, *files, *collect, *input;
     uint64_t timeout_ms, approval_ms, retries;
     struct sg_rest_task_more more;
@@ -35,6 +35,7 @@ static const struct sg_jfield fields[] = {
     { "files", SG_JT_ARRAY, AT(files), 0, 0, false },
     { "collect", SG_JT_ARRAY, AT(collect), 0, 0, false },
     { "timeoutMs", SG_JT_U64, AT(timeout_ms), 1, TIMEOUT_MAX_MS, false },
+    { "approval", SG_JT_STRING, AT(approval), 0, 0, false },
     { "approvalTimeoutMs", SG_JT_U64, AT(approval_ms), 1, WEEK_MS, false },
     { "retries", SG_JT_U64, AT(retries), 0, SG_TASK_RETRIES_MAX, false },
     /* last: those of a batch */
@@ -195,6 +196,7 @@ int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task
     t.collect = collect;
     t.timeout_ms = b.timeout_ms;
     t.approval_ms = b.approval_ms;
+    t.approval = b.approval;
     t.retries = (unsigned)b.retries;
     if (more)
         *more = b.more;
