@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_FILE = 256 * 1024 };
+enum { MAX_FILE = 256 * 1024, MAX_DEPTH = 4 };
 
 static const struct {
     const char *key;
@@ -102,49 +102,62 @@ static int read_part(int dir_fd, const char *name, struct sg_buf *out, uint64_t 
     return 0;
 }
 
+static int read_files(const struct sg_recipe *r, int dir_fd, struct sg_buf *text, uint64_t *digest,
+                      struct sg_err *err)
+{
+    for (size_t i = 0; i < r->file_count; i++)
+        if (read_part(dir_fd, r->files[i], text, digest, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int put_before(struct sg_recipe *r, struct sg_recipe *lower, size_t items, size_t count,
+                      struct sg_err *err)
+{
+    char **own = (char **)(void *)((char *)r + items);
+    char **lent = (char **)(void *)((char *)lower + items);
+    size_t *own_count = (size_t *)(void *)((char *)r + count);
+    size_t *lent_count = (size_t *)(void *)((char *)lower + count);
+    if (*own_count + *lent_count > SG_RECIPE_MAX_ITEMS)
+        return sg_fail(err, SG_EXHAUSTED, "recipe.toml: more than %d values with those of '%s'",
+                       SG_RECIPE_MAX_ITEMS, r->from);
+    memmove(own + *lent_count, own, *own_count * sizeof *own);
+    memcpy(own, lent, *lent_count * sizeof *own);
+    *own_count += *lent_count;
+    *lent_count = 0;
+    return 0;
+}
+
 /* What `r` does not say itself is as in the recipe that it stands on; its lists come after that
  * one's. Their files are each their own: setup.sh calls the other. */
-static int stand_on(struct sg_recipe *r, int dir_fd, struct sg_buf *text, uint64_t *digest,
-                    struct sg_err *err)
+static int stand_on(struct sg_recipe *r, int dir_fd, unsigned depth, struct sg_buf *text,
+                    uint64_t *digest, struct sg_err *err)
 {
+    if (depth == MAX_DEPTH)
+        return sg_fail(err, SG_INVALID, "recipe.toml: '%s' stands on too many others, or on itself",
+                       r->from);
     if (sg_template_check_name(r->from, err) < 0)
         return -1;
-    sg_auto_free char *recipe = sg_printf("../%s/recipe.toml", r->from);
-    sg_auto_free char *setup = sg_printf("../%s/setup.sh", r->from);
+    sg_auto_free char *path = sg_printf("../%s", r->from);
+    sg_auto_fd lower_fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lower_fd < 0)
+        return sg_fail_sys(err, "open '%s'", path);
     sg_auto_recipe lower = { .defaults.lock_fd = -1 };
-    if (read_part(dir_fd, setup, text, digest, err) < 0 ||
-        read_part(dir_fd, recipe, text, digest, err) < 0 ||
-        parse(&lower, (struct sg_str) { (const char *)text->p, text->n }, err) < 0)
+    if (read_part(lower_fd, "setup.sh", text, digest, err) < 0 ||
+        read_part(lower_fd, "recipe.toml", text, digest, err) < 0 ||
+        parse(&lower, (struct sg_str) { (const char *)text->p, text->n }, err) < 0 ||
+        read_files(&lower, lower_fd, text, digest, err) < 0 ||
+        (lower.from && stand_on(&lower, lower_fd, depth + 1, text, digest, err) < 0))
         return -1;
-    if (lower.from || lower.file_count)
-        return sg_fail(err, SG_INVALID, "recipe.toml: '%s' cannot be stood on", r->from);
     for (size_t i = 0; i < SG_COUNT(texts); i++) {
         char **own = (char **)(void *)((char *)r + texts[i].text);
         char **lent = (char **)(void *)((char *)&lower + texts[i].text);
         if (!*own)
             *own = sg_take_ptr(lent);
     }
-    for (size_t i = 0; i < SG_COUNT(lists); i++) {
-        char **own = (char **)(void *)((char *)r + lists[i].items);
-        char **lent = (char **)(void *)((char *)&lower + lists[i].items);
-        size_t *own_count = (size_t *)(void *)((char *)r + lists[i].count);
-        size_t *lent_count = (size_t *)(void *)((char *)&lower + lists[i].count);
-        if (*own_count + *lent_count > SG_RECIPE_MAX_ITEMS)
-            return sg_fail(err, SG_EXHAUSTED, "recipe.toml: more than %d values with those of '%s'",
-                           SG_RECIPE_MAX_ITEMS, r->from);
-        memmove(own + *lent_count, own, *own_count * sizeof *own);
-        memcpy(own, lent, *lent_count * sizeof *own);
-        *own_count += *lent_count;
-        *lent_count = 0;
-    }
-    return 0;
-}
-
-static int read_files(const struct sg_recipe *r, int dir_fd, struct sg_buf *text, uint64_t *digest,
-                      struct sg_err *err)
-{
-    for (size_t i = 0; i < r->file_count; i++)
-        if (read_part(dir_fd, r->files[i], text, digest, err) < 0)
+    for (size_t i = 0; i < SG_COUNT(lists); i++)
+        if (lists[i].items != offsetof(struct sg_recipe, files) &&
+            put_before(r, &lower, lists[i].items, lists[i].count, err) < 0)
             return -1;
     return 0;
 }
@@ -156,7 +169,7 @@ static int load(struct sg_recipe *r, int dir_fd, const char *suite, struct sg_er
     uint64_t digest = SG_HASH_START;
     if (read_part(dir_fd, "recipe.toml", &text, &digest, err) < 0 ||
         parse(r, (struct sg_str) { (const char *)text.p, text.n }, err) < 0 ||
-        (r->from && stand_on(r, dir_fd, &text, &digest, err) < 0) ||
+        (r->from && stand_on(r, dir_fd, 0, &text, &digest, err) < 0) ||
         read_files(r, dir_fd, &text, &digest, err) < 0)
         return -1;
     if (!r->suite || !r->variant || r->package_count == 0)

@@ -6,7 +6,7 @@
  *   setup.sh       run by mmdebstrap with the new root's path, after the packages
  *
  * and what else setup.sh puts there: `files`. A recipe may stand on another (`from`), whose
- * packages and path rules then come first. */
+ * packages and path rules then come first; that one on a third, and so on. */
 #pragma once
 
 #include "image/template.h"

@@ -84,7 +84,7 @@ def test_a_build_that_fails_tells_the_cause(root):
 
 @pytest.mark.parametrize("args, status, message", [
     (["build", "nosuch"], 1, "no recipe for a template 'nosuch'; there is: base, "
-     "code-interpreter-v1"),
+     "code-interpreter-full, code-interpreter-v1"),
     (["import", "-"], 2, "'-' (standard input) needs a name: sandglass template import NAME -"),
     (["import", "q", "f.tar", "--name", "q3"], 2, "two names: 'q' and --name 'q3'"),
     (["rm", "host"], 2, "'host' is the machine itself and cannot be removed"),

@@ -383,10 +383,22 @@ static void a_recipe_stands_on_another_and_its_digest_follows_all_files(void **s
     assert_string_equal(r.finish, "/x");
     assert_string_equal(r.writes, "/y");
     put_recipe("lost", "from = \"../low\"\npackages = [ \"d\" ]\n");
-    sg_auto_free char *third = sg_printf("%s/third", state_dir);
     sg_auto_free char *lost = sg_printf("%s/lost", state_dir);
     struct sg_recipe none;
-    assert_fails(sg_recipe_load(third, "third", NULL, &none, &err), err, SG_INVALID);
+    sg_recipe_done(&r);
+    load_recipe("third", &r);
+    assert_int_equal(r.package_count, 3); /* e c d: "low" was changed above */
+    assert_string_equal(r.packages[2], "d");
+    assert_int_equal(r.file_count, 0);
+    sg_auto_free char *extra = sg_printf("%s/top/extra", state_dir);
+    memcpy(before, r.digest, sizeof before);
+    write_file(AT_FDCWD, extra, "another\n");
+    sg_recipe_done(&r);
+    load_recipe("third", &r);
+    assert_string_not_equal(r.digest, before);
+    put_recipe("round", "from = \"round\"\npackages = [ \"d\" ]\n");
+    sg_auto_free char *circle = sg_printf("%s/round", state_dir);
+    assert_fails(sg_recipe_load(circle, "round", NULL, &none, &err), err, SG_INVALID);
     assert_fails(sg_recipe_load(lost, "lost", NULL, &none, &err), err, SG_INVALID);
 }
 
