@@ -252,6 +252,16 @@ int sg_manager_set_network(struct sg_sandbox *s, const struct sg_who *who,
     return refused(err);
 }
 
+int sg_manager_set_netlayer(struct sg_manager *m, const struct sg_who *who, enum sg_net_layer kind,
+                            const char *name, const struct sg_policy *p, sg_netlayer_cb *cb,
+                            void *arg, struct sg_err *err)
+{
+    (void)m, (void)who, (void)kind, (void)name, (void)cb, (void)arg;
+    if (sg_policy_check(p, err) < 0)
+        abort();
+    return refused(err);
+}
+
 int sg_manager_set_timeout(struct sg_sandbox *s, const struct sg_who *who, uint64_t timeout_ms,
                            sg_sandbox_cb *cb, void *arg, struct sg_err *err)
 {
