@@ -462,7 +462,7 @@ struct sg_msg_k_name {
     struct sg_text container;
 };
 struct sg_msg_k_made {
-    struct sg_text image, workdir; /* the Engine's id of it; "": it names none */
+    struct sg_text image; /* the Engine's id of it */
     struct sg_texts env;
 };
 struct sg_msg_k_state {

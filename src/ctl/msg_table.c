@@ -228,7 +228,6 @@ static const struct sg_field k_make[] = {
 static const struct sg_field k_name[] = { TEXT(k_name, container, LABEL_MAX) };
 static const struct sg_field k_made[] = {
     TEXT(k_made, image, LABEL_MAX),
-    TEXT(k_made, workdir, SG_CTL_MAX_PATH),
     TEXTS(k_made, env),
 };
 static const struct sg_field k_state[] = { U32(k_state, is_up, 1),

@@ -171,6 +171,27 @@ void sg_cgroup_init_kept(struct sg_cgroup *g, const struct sg_ids *ids)
     find_dirs(g, ids->slot, SG_GROUP_COUNT);
 }
 
+void sg_cgroup_init_of(struct sg_cgroup *g, int pid)
+{
+    char file[40], table[4096], own[SG_CGROUP_PATH_MAX / 2];
+    memset(g, 0, sizeof *g);
+    for (unsigned c = 0; c < SG_GROUP_COUNT; c++)
+        g->dir_fds[c] = g->join_fds[c] = -1;
+    (void)snprintf(file, sizeof file, "/proc/%d/cgroup", pid);
+    if (sg_file_read(AT_FDCWD, file, table, sizeof table, NULL) < 0)
+        *table = '\0';
+    g->is_v2 = sg_cgroup_is_v2();
+    g->dir_count = g->is_v2 ? 1 : SG_GROUP_COUNT;
+    for (unsigned c = 0; c < g->dir_count; c++) {
+        sg_cgroup_own_path(table, g->is_v2 ? NULL : names[c], own, sizeof own);
+        if (*own && !sg_starts_with(own, "/.."))
+            (void)snprintf(g->dirs[c], sizeof g->dirs[c], CGROUP_ROOT "%s%s%s", g->is_v2 ? "" : "/",
+                           g->is_v2 ? "" : names[c], own);
+        if ((!g->dirs[c][0] || access(g->dirs[c], W_OK) < 0) && c < SG_CTRL_COUNT)
+            g->missing |= g->is_v2 ? (1u << SG_CTRL_COUNT) - 1 : 1u << c;
+    }
+}
+
 /* ---- make ---- */
 
 /* A directory of this name is a leftover: the slot is ours now (G1). */

@@ -41,6 +41,10 @@ void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids);
 /* The same for a kept cell, which is frozen, thawed and asked for its use, too. */
 void sg_cgroup_init_kept(struct sg_cgroup *g, const struct sg_ids *ids);
 
+/* Those of a process that somebody else put where it is: never made nor removed by us. What it has
+ * no directory of its own in is `missing`. */
+void sg_cgroup_init_of(struct sg_cgroup *g, int pid);
+
 /* Is the v2 tree the only one here? */
 bool sg_cgroup_is_v2(void);
 

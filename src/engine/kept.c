@@ -82,7 +82,7 @@ static int check_process(const struct sg_kept *k, struct sg_err *err)
         return sg_fail(err, SG_NOT_FOUND, "process %d is gone", k->pid);
     if (ticks != k->start_ticks)
         return sg_fail(err, SG_NOT_FOUND, "process %d is another one by now", k->pid);
-    if (uid != k->ids.first)
+    if (!k->is_foreign && uid != k->ids.first)
         return sg_fail(err, SG_NOT_FOUND, "process %d does not have the ids of slot %u", k->pid,
                        (unsigned)k->ids.slot);
     return 0;
@@ -107,11 +107,31 @@ int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_k
         .cgroup = note->cgroup,
         .is_rootless = is_rootless,
         .may_be_frozen = true,
+        .is_foreign = note->is_foreign,
     };
     if (check_process(&k, err) < 0)
         return -1;
     const long lock = sg_raw(SYS_pidfd_getfd, pidfd, SG_INIT_LOCK_FD, 0);
     k.ids.lock_fd = lock < 0 ? -1 : (int)lock; /* born close-on-exec */
+    *ret = k;
+    (void)sg_take_fd(&pidfd);
+    return 0;
+}
+
+int sg_kept_of(int pid, const struct sg_ids *ids, const struct sg_limits *limits,
+               struct sg_kept *ret, struct sg_err *err)
+{
+    sg_auto_fd pidfd = pid <= 1 ? -1 : (int)sg_raw(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0)
+        return sg_fail(err, SG_NOT_FOUND, "process %d is gone", pid);
+    struct sg_kept k = {
+        .pidfd = pidfd, .pid = pid, .ids = *ids, .limits = *limits, .is_foreign = true
+    };
+    if (sg_process_start_ticks(pid, &k.start_ticks, err) < 0)
+        return -1;
+    sg_cgroup_init_of(&k.cgroup, pid);
+    if (check_process(&k, err) < 0)
+        return -1;
     *ret = k;
     (void)sg_take_fd(&pidfd);
     return 0;
@@ -134,19 +154,30 @@ static int open_root(const struct sg_kept *k, struct sg_err *err)
     return fd < 0 ? sg_fail_sys(err, "open the sandbox's root") : sg_take_fd(&fd);
 }
 
+static int resize_place(int root, const char *name, uint64_t bytes, struct sg_err *err)
+{
+    sg_auto_fd fd = sg_open_beneath(root, name, O_PATH | O_DIRECTORY, 0, err);
+    if (fd < 0)
+        return -1;
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        return sg_fail(err, SG_INTERNAL, "the sandbox's /%s is not its own", name);
+    return sg_scratch_resize(fd, bytes, err);
+}
+
 /* /tmp is a part of the scratch in every cell, and nobody inside can mount or move it. */
 static int resize_disk(const struct sg_kept *k, uint64_t bytes, struct sg_err *err)
 {
+    static const char *const places[] = {
+        "tmp", "workspace", "home/user", "var/tmp", "run", "root"
+    };
     sg_auto_fd root = open_root(k, err);
     if (root < 0)
         return -1;
-    sg_auto_fd tmp = sg_open_beneath(root, "tmp", O_PATH | O_DIRECTORY, 0, err);
-    if (tmp < 0)
-        return -1;
-    struct statfs fs;
-    if (fstatfs(tmp, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
-        return sg_fail(err, SG_INTERNAL, "the sandbox's /tmp is not its own");
-    return sg_scratch_resize(tmp, bytes, err);
+    for (size_t i = 0; i < (k->is_foreign ? SG_COUNT(places) : 1); i++)
+        if (resize_place(root, places[i], bytes, err) < 0)
+            return -1;
+    return 0;
 }
 
 static int change(const struct sg_kept *k, const struct sg_limits *was, const struct sg_limits *l,
@@ -210,7 +241,10 @@ int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct s
         return 0;
     }
     /* An overlay answers for its upper layer, which is the scratch. */
-    const struct sg_root space = { .scratch_fd = root };
+    sg_auto_fd work = k->is_foreign ? sg_open_beneath(root, "workspace", O_PATH, 0, err) : -1;
+    if (k->is_foreign && work < 0)
+        return -1;
+    const struct sg_root space = { .scratch_fd = k->is_foreign ? work : root };
     uint64_t unused = 0;
     if (sg_root_space(&space, &r.disk_bytes, &unused) < 0)
         return sg_fail_sys(err, "ask for the space of the writable layer");
@@ -274,7 +308,7 @@ int sg_kept_finish(struct sg_kept *k, struct sg_err *err)
             return sg_fail(err, why.kind, "%s", why.msg);
         }
     }
-    return sg_cgroup_remove(&k->cgroup, 0, err);
+    return k->is_foreign ? 0 : sg_cgroup_remove(&k->cgroup, 0, err);
 }
 
 void sg_kept_done(struct sg_kept *k)

@@ -32,6 +32,7 @@ struct sg_kept {
     struct sg_limits limits; /* as set */
     struct sg_cgroup cgroup; /* no descriptors */
     bool is_rootless, is_child, may_be_frozen;
+    bool is_foreign;    /* somebody else made it, and its cgroups: sg_kept_of() */
     bool has_lost_slot; /* after sg_kept_finish(): somebody else has the slot now */
 };
 
@@ -41,6 +42,12 @@ struct sg_kept_place {
     struct sg_cgroup cgroup;
 };
 int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *err);
+
+/* What somebody else has made for us: pid 1 of it. Takes `ids`, whose lock it has, too. Of a
+ * foreign one each writable place is a tmpfs, and is limited by itself; its cgroups go with it.
+ * SG_NOT_FOUND: it is gone. */
+int sg_kept_of(int pid, const struct sg_ids *ids, const struct sg_limits *limits,
+               struct sg_kept *ret, struct sg_err *err);
 
 /* When the process was born (field 22 of /proc/<pid>/stat). SG_NOT_FOUND: there is none. */
 int sg_process_start_ticks(int pid, uint64_t *ret, struct sg_err *err);
@@ -52,6 +59,7 @@ struct sg_kept_note {
     uint64_t start_ticks;
     struct sg_limits limits;
     struct sg_cgroup cgroup; /* where its maker made them: that depends on where it ran itself */
+    bool is_foreign;
 };
 
 /* A cell that somebody else made. SG_NOT_FOUND: the process is gone, or is not the one that was

@@ -75,7 +75,8 @@ static void words(struct sg_json *j, const char *key, const char *const *list)
     sg_json_close(j, ']');
 }
 
-/* What may be written to, and by whom. */
+/* What may be written to. The launcher gives the last two to the user of the image: not every Engine
+ * takes an owner. */
 static const struct place {
     const char *path, *options;
 } places[] = {
@@ -83,8 +84,8 @@ static const struct place {
     { "/var/tmp", "mode=1777" },
     { "/run", "mode=1777" },
     { "/root", "mode=0700" },
-    { "/workspace", "mode=0777,uid=1000,gid=1000" },
-    { "/home/user", "mode=0755,uid=1000,gid=1000" },
+    { "/workspace", "mode=0777" },
+    { "/home/user", "mode=0755" },
 };
 
 static bool is_ours(const char *path)
@@ -138,6 +139,20 @@ static void write_limits(struct sg_json *j, const struct sg_docker_spec *s)
     sg_json_close(j, ']');
 }
 
+/* Not "Binds": those make a directory on the host where there is none. */
+static void write_mount(struct sg_json *j, const char *dir)
+{
+    sg_json_key(j, "Mounts");
+    sg_json_open(j, '[');
+    sg_json_open(j, '{');
+    member(j, "Type", "bind");
+    member(j, "Source", dir);
+    member(j, "Target", SG_DOCKER_DIR);
+    flag(j, "ReadOnly", true);
+    sg_json_close(j, '}');
+    sg_json_close(j, ']');
+}
+
 static void write_host(struct sg_json *j, const struct sg_docker_spec *s,
                        const struct sg_docker_image *image)
 {
@@ -145,8 +160,6 @@ static void write_host(struct sg_json *j, const struct sg_docker_spec *s,
     static const char *const add[] = { "SETUID", "SETGID", "KILL", "CHOWN", "DAC_OVERRIDE", NULL };
     static const char *const security[] = { "no-new-privileges:true", NULL };
     static const char *const dns[] = { "198.18.0.1", NULL }; /* the gate answers for any */
-    sg_auto_free char *bind = sg_printf("%s:%s:ro", s->dir, SG_DOCKER_DIR);
-    const char *const binds[] = { bind, NULL };
     sg_json_key(j, "HostConfig");
     sg_json_open(j, '{');
     member(j, "NetworkMode", "none");
@@ -158,7 +171,7 @@ static void write_host(struct sg_json *j, const struct sg_docker_spec *s,
     words(j, "CapDrop", drop);
     words(j, "CapAdd", add);
     words(j, "SecurityOpt", security);
-    words(j, "Binds", binds);
+    write_mount(j, s->dir);
     words(j, "Dns", dns);
     write_limits(j, s);
     write_tmpfs(j, s, image);
@@ -236,11 +249,10 @@ int sg_docker_read_image(struct sg_str body, struct sg_arena *a, struct sg_docke
     if (parse(body, "image", a, SG_J_OBJECT, &v, err) < 0)
         return -1;
     const struct sg_jval *config = sg_json_get(v, "Config");
-    const char *id = text_of(v, "Id"), *workdir = text_of(config, "WorkingDir");
+    const char *id = text_of(v, "Id");
     if (!id)
         return sg_fail(err, SG_INVALID, "the Engine's answer (image) has no id");
     *ret = (struct sg_docker_image) { .id = id,
-                                      .workdir = workdir ? workdir : "",
                                       .env = of_kind(config, "Env", SG_J_ARRAY),
                                       .volumes = of_kind(config, "Volumes", SG_J_OBJECT) };
     return 0;

@@ -30,7 +30,7 @@ struct sg_docker_spec {
 
 /* What an image says of itself. Texts live in the arena that it was read with. */
 struct sg_docker_image {
-    const char *id, *workdir;      /* workdir "": none */
+    const char *id;
     const struct sg_jval *env;     /* an array of texts, or NULL */
     const struct sg_jval *volumes; /* an object, its keys are paths; or NULL */
 };

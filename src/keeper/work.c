@@ -126,7 +126,6 @@ static void answer_made(struct sg_keeper_job *j)
     env[n] = NULL;
     struct sg_msg m = { .type = SG_MSG_K_MADE, .id = j->id };
     m.k_made.image = sg_text_of(strlen(j->is.id) < NAMES_MAX ? j->is.id : "");
-    m.k_made.workdir = sg_text_of(strlen(j->is.workdir) < SG_CTL_MAX_PATH ? j->is.workdir : "");
     if (sg_texts_pack(env, &store, &m.k_made.env, &j->err) < 0) {
         undo(j);
         return;

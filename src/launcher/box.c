@@ -47,7 +47,7 @@ static void address_of(const struct sg_launcher *l, uint32_t slot, struct sockad
                    (unsigned)slot);
 }
 
-static int open_listener(const struct sg_launcher *l, uint32_t slot, struct sg_err *err)
+int sg_box_listen(const struct sg_launcher *l, uint32_t slot, struct sg_err *err)
 {
     struct sockaddr_un a;
     address_of(l, slot, &a);
@@ -86,6 +86,7 @@ static struct sg_box *new_box(struct sg_launcher *l, uint32_t slot)
     b->gone = (struct sg_io) { .fd = -1, .ready = on_gone };
     b->kept.pidfd = b->kept.ids.lock_fd = b->place.ids.lock_fd = -1;
     b->timer.fire = on_timer;
+    sg_container_init(b);
     if (l->by_slot[slot])
         l->by_slot[slot]->is_displaced = true;
     l->by_slot[slot] = b;
@@ -105,6 +106,7 @@ static void free_box(struct sg_box *b)
     sg_timer_stop(l->loop, &b->timer);
     (void)sg_io_want(l->loop, &b->gone, 0, NULL);
     sg_io_drop(l->loop, &b->ctl);
+    sg_container_free(b);
     if (l->by_slot[b->record.slot] == b)
         l->by_slot[b->record.slot] = NULL;
     *b->all_link = b->all_next;
@@ -146,14 +148,36 @@ static void abort_making(struct sg_box *b)
     remove_disk(b);
     if (!b->is_displaced)
         sg_record_remove(l->cells_fd, b->record.slot);
-    l->making_count--;
     free_box(b);
+}
+
+/* The same for a container: somebody else must be asked, and that takes its time. */
+static void leave_state(struct sg_box *b);
+
+static void give_up(struct sg_box *b)
+{
+    struct sg_launcher *l = b->launcher;
+    if (b->record.tier != SG_L_TIER_DOCKER) {
+        abort_making(b);
+        return;
+    }
+    sg_io_drop(l->loop, &b->ctl);
+    leave_state(b);
+    sg_timer_stop(l->loop, &b->timer);
+    if (b->kept.pidfd >= 0) {
+        sg_kept_kill(&b->kept);
+        return;
+    }
+    b->kept.ids = b->place.ids;
+    b->place.ids.lock_fd = -1;
+    b->kept.is_foreign = true;
+    sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop));
 }
 
 static int build(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
-    sg_auto_fd listener = open_listener(l, b->record.slot, err);
+    sg_auto_fd listener = sg_box_listen(l, b->record.slot, err);
     if (listener < 0)
         return -1;
     struct sg_cell_spec spec = { .limits = l->set.defaults, .listen_fd = listener };
@@ -229,7 +253,8 @@ static int begin_making(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
     const struct sg_kept_place *place = &b->place;
-    const bool is_pooled = sg_vault_is_open(&l->vault);
+    const bool is_container = b->record.tier == SG_L_TIER_DOCKER;
+    const bool is_pooled = sg_vault_is_open(&l->vault) && !is_container;
     if (is_pooled && sg_vault_has_room(&l->vault, err) < 0)
         return -1;
     if (is_pooled)
@@ -241,6 +266,8 @@ static int begin_making(struct sg_box *b, struct sg_err *err)
     sg_record_set_limits(&b->record, &l->set.defaults);
     if (is_pooled)
         b->record.disk_bytes = first_disk_bytes(b);
+    if (is_container)
+        return sg_container_make(b, err);
     sg_record_set_cgroup(&b->record, &place->cgroup);
     if (sg_record_write(l->cells_fd, &b->record, err) < 0)
         return -1;
@@ -260,11 +287,11 @@ struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_t
     struct sg_box *b = new_box(l, place.ids.slot);
     b->place = place;
     b->state = SG_BOX_MAKING;
-    b->tmpl = sg_tmpl_ref(t);
-    l->making_count++;
+    b->record.tier = p->tier;
+    b->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_tmpl_of_image(t->t.name) : sg_tmpl_ref(t);
     b->pool = p;
     if (begin_making(b, err) < 0) {
-        abort_making(b);
+        give_up(b);
         return NULL;
     }
     return b;
@@ -274,28 +301,57 @@ static void fail_making(struct sg_box *b, const char *what)
 {
     struct sg_err err = { 0 };
     struct sg_pool *p = b->pool;
-    if (!sg_cell_is_settled(b->cell) || sg_cell_settle(b->cell, &err) == 0)
+    if (!b->cell || !sg_cell_is_settled(b->cell) || sg_cell_settle(b->cell, &err) == 0)
         sg_fail(&err, SG_INTERNAL, "%s", what);
-    abort_making(b);
+    give_up(b);
     sg_pool_not_made(p, &err);
 }
 
-/* READY: pid 1 runs. */
-static void made(struct sg_box *b)
+void sg_box_not_made(struct sg_box *b, const struct sg_err *err)
+{
+    struct sg_pool *p = b->pool;
+    const struct sg_err why = *err;
+    give_up(b);
+    sg_pool_not_made(p, &why);
+}
+
+int sg_box_watch(struct sg_box *b, int fd, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
+    b->ctl.fd = fd;
+    b->gone.fd = b->kept.pidfd;
+    return sg_io_want(l->loop, &b->ctl, EPOLLIN, err) < 0 ||
+                   sg_io_want(l->loop, &b->gone, EPOLLIN, err) < 0
+               ? -1
+               : 0;
+}
+
+/* READY: pid 1 runs. */
+static void ready(struct sg_box *b)
+{
     struct sg_err err = { 0 };
     struct sg_pool *p = b->pool;
+    (void)sg_io_want(b->launcher->loop, &b->ctl, 0, NULL);
+    if (b->record.tier == SG_L_TIER_DOCKER) {
+        sg_container_ready(b);
+        return;
+    }
     if (sg_cell_settle(b->cell, &err) < 0) {
         abort_making(b);
         sg_pool_not_made(p, &err);
         return;
     }
-    sg_timer_stop(l->loop, &b->timer);
-    (void)sg_io_want(l->loop, &b->ctl, 0, NULL);
     sg_cell_keep(sg_take_ptr(&b->cell), &b->kept, &b->ctl.fd);
+    sg_box_made(b);
+}
+
+void sg_box_made(struct sg_box *b)
+{
+    struct sg_launcher *l = b->launcher;
+    struct sg_err err = { 0 };
+    struct sg_pool *p = b->pool;
+    sg_timer_stop(l->loop, &b->timer);
     b->state = SG_BOX_PARKED;
-    l->making_count--;
     b->record.state = SG_RECORD_PARKED;
     b->record.pid = b->kept.pid;
     b->record.start_ticks = b->kept.start_ticks;
@@ -319,7 +375,7 @@ static void on_ctl(struct sg_io *io, uint32_t events)
         return;
     case SG_RECV_MESSAGE:
         if (p->msg.type == SG_MSG_READY) {
-            made(b);
+            ready(b);
             return;
         }
         break;
@@ -367,7 +423,11 @@ struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, st
         b->state = SG_BOX_CLAIMED;
         sg_map_put(&l->by_id, b->record.sandbox, b);
         l->claimed_count++;
-        b->tmpl = sg_tmpl_reopen(l, r->template, r->template_dev, r->template_ino);
+        b->tmpl = r->container[0]
+                      ? sg_tmpl_of_image(r->template)
+                      : sg_tmpl_reopen(l, r->template, r->template_dev, r->template_ino);
+        if (r->container[0])
+            sg_container_adopt(b);
     }
     if (sg_io_want(l->loop, &b->gone, EPOLLIN, err) < 0)
         sg_log(SG_LOG_ERROR, "the end of a sandbox will go unnoticed",
@@ -485,6 +545,8 @@ static void finish(struct sg_box *b, uint64_t now_ns)
 {
     struct sg_launcher *l = b->launcher;
     struct sg_err err = { 0 };
+    if (b->record.container[0] && !sg_container_is_over(b))
+        return;
     if (remove_traces(b, &err) < 0) {
         if (now_ns >= b->deadline_ns && !b->has_been_told) {
             b->has_been_told = true;
@@ -516,12 +578,17 @@ static void on_gone(struct sg_io *io, uint32_t events)
     finish(b, sg_loop_now(b->launcher->loop));
 }
 
+void sg_box_look_again(struct sg_box *b)
+{
+    sg_timer_set(b->launcher->loop, &b->timer, sg_loop_now(b->launcher->loop));
+}
+
 void sg_box_end(struct sg_box *b)
 {
     if (b->state == SG_BOX_ENDING)
         return;
     if (b->state == SG_BOX_MAKING) {
-        abort_making(b);
+        give_up(b);
         return;
     }
     leave_state(b);
@@ -543,6 +610,9 @@ struct sg_box *sg_box_of_leftover(struct sg_launcher *l, const struct sg_record 
     b->kept.cgroup = note.cgroup;
     b->kept.is_rootless = l->set.is_rootless;
     memcpy(b->record.disk, r->disk, sizeof b->record.disk);
+    memcpy(b->record.container, r->container, sizeof b->record.container);
+    b->record.tier = r->tier;
+    b->kept.is_foreign = note.is_foreign;
     leave_state(b);
     sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop));
     return b;

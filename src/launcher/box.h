@@ -6,6 +6,7 @@
 
 #include "base/id.h"
 #include "engine/cell.h"
+#include "launcher/container.h"
 #include "launcher/record.h"
 #include "launcher/tmpl.h"
 #include "loop/loop.h"
@@ -46,7 +47,8 @@ struct sg_box {
         bool is_on, was_frozen, stays_frozen;
         uint64_t frozen_ns; /* since when */
     } snapshot;
-    bool is_displaced; /* a newer box of ours has the slot, and with it the files */
+    struct sg_container container; /* where the record names one */
+    bool is_displaced;             /* a newer box of ours has the slot, and with it the files */
     struct sg_waiter *waiters;
     struct sg_box *next;                 /* in its pool, oldest first */
     struct sg_box *all_next, **all_link; /* in the launcher's list */
@@ -55,6 +57,16 @@ struct sg_box {
 /* Starts one, in the background: sg_pool_made() or sg_pool_not_made() comes later. */
 struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_tmpl *t,
                            struct sg_err *err);
+
+/* From container.c: one that is made by somebody else is there, or never will be. */
+void sg_box_made(struct sg_box *b);
+void sg_box_not_made(struct sg_box *b, const struct sg_err *err);
+/* The same: `fd`, which is taken, leads to its pid 1, which b->kept knows. */
+int sg_box_watch(struct sg_box *b, int fd, struct sg_err *err);
+/* The same: an ending one waited for somebody else, who is done. */
+void sg_box_look_again(struct sg_box *b);
+/* A listening socket in the name of the slot. */
+int sg_box_listen(const struct sg_launcher *l, uint32_t slot, struct sg_err *err);
 
 /* From the record of an earlier launcher. SG_NOT_FOUND: its process is gone, or is another. */
 struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, struct sg_err *err);

@@ -6,11 +6,13 @@
  *
  *     main.c     settings, the order of starting and ending
  *     listen.c   the service's own sockets, which outlive any daemon
- *     child.c    keeps a program running: daemon.c  sandglassd, gate.c  sandglass-gate
+ *     child.c    keeps a program running: daemon.c  sandglassd, gate.c  sandglass-gate,
+ *                keeper.c  sandglass-keeper
  *     netsock.c  the gate's sockets inside a sandbox
  *     conn.c     the packets between the two
  *     permit.c   what may be asked                 serve.c   what is done about it
  *     pool.c     which cells are made, for whom    box.c     the life of one cell
+ *     container.c  how a box lives that is a container of an Engine
  *     record.c   what the next launcher must know  adopt.c   what the last one left
  *     vault.c    the storage pool                  hand.c    who waits for the disk
  *
@@ -24,6 +26,7 @@
 #include "launcher/conn.h"
 #include "launcher/daemon.h"
 #include "launcher/gate.h"
+#include "launcher/keeper.h"
 #include "launcher/permit.h"
 #include "launcher/pool.h"
 #include "launcher/vault.h"
@@ -37,6 +40,7 @@ struct sg_launch {
     struct sg_limits defaults; /* of a parked cell, and where a create says nothing */
     struct sg_permit permit;
     uint64_t max_cells; /* claimed at one time */
+    char *docker_image; /* owned; "": that which is called like the template */
 };
 
 enum sg_stopping {
@@ -52,7 +56,7 @@ struct sg_launcher {
     struct sg_box *by_slot[SG_SLOT_COUNT]; /* the newest of each slot */
     struct sg_map by_id;                   /* claimed boxes */
     struct sg_box *boxes;                  /* all of them */
-    unsigned box_count, claimed_count, making_count;
+    unsigned box_count, claimed_count;
     bool can_freeze;
     bool is_second; /* the one before us did not end by itself */
     struct sg_maker maker;
@@ -61,6 +65,7 @@ struct sg_launcher {
     struct sg_conn conn;
     struct sg_daemon daemon;
     struct sg_gate_link gate;
+    struct sg_keeper_link keeper;
     enum sg_stopping stopping;
     struct sg_timer stop_timer;
     struct sg_io parent; /* fd: pidfd of whoever started us */

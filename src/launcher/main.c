@@ -29,6 +29,7 @@
 #include "config/config.h"
 #include "engine/userns.h"
 #include "launcher/adopt.h"
+#include "launcher/container.h"
 #include "launcher/launcher.h"
 #include "launcher/listen.h"
 #include "sys/kfile.h"
@@ -46,10 +47,13 @@ static const uint64_t STOP_NS = 25000000000u, STOP_ALL_NS = 240000000000u,
 
 /* ---- ending ---- */
 
-static bool is_all_ended(const struct sg_launcher *l)
+static bool is_all_ended(struct sg_launcher *l)
 {
     const unsigned staying = l->stopping == SG_STOP_LEAVE ? l->claimed_count : 0;
-    return l->daemon.child.pid <= 0 && l->gate.child.pid <= 0 && l->box_count == staying;
+    if (l->daemon.child.pid > 0 || l->gate.child.pid > 0 || l->box_count != staying)
+        return false;
+    sg_keeper_stop(l); /* the boxes needed it */
+    return l->keeper.child.pid <= 0;
 }
 
 static void go_on_stopping(struct sg_launcher *l)
@@ -186,6 +190,7 @@ static void take_settings(struct sg_launcher *l, const struct sg_config *c)
                                               0,
                                               false };
     l->set.max_cells = c->serve_max_sandboxes;
+    l->set.docker_image = sg_strdup(c->docker_image);
 }
 
 static void rest(void)
@@ -305,6 +310,17 @@ static int start_gate(struct sg_launcher *l, const struct arguments *a, struct s
     return sg_gate_start(l, err);
 }
 
+/* Where the settings name an Engine. Its socket is root's. */
+static int start_keeper(struct sg_launcher *l, const struct sg_config *c, struct sg_err *err)
+{
+    if (!*c->docker_socket || l->set.is_rootless)
+        return 0;
+    l->keeper.program = sg_child_program("sandglass-keeper", "keeper");
+    if (access(l->keeper.program, X_OK) < 0)
+        return sg_fail_sys(err, "docker.socket is set, but %s", sg_quote(l->keeper.program).s);
+    return sg_keeper_start(l, err);
+}
+
 /* After one that was killed its daemon may still be on its way out, and hold the port. */
 static int listen_tcp(const struct sg_launcher *l, const char *address, struct sg_err *err)
 {
@@ -325,11 +341,11 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     if (!l->loop || sg_loop_signals(l->loop, signals, SG_COUNT(signals), on_signal, l, err) < 0 ||
         watch_parent(l, err) < 0)
         return -1;
+    const char *named = a->config ? a->config : getenv("SANDGLASS_CONFIG");
+    l->daemon.config = named ? sg_strdup(named) : NULL;
     if (a->peer_fd < 0) {
         l->daemon.program =
             a->daemon ? sg_strdup(a->daemon) : sg_child_program("sandglassd", "daemon");
-        const char *named = a->config ? a->config : getenv("SANDGLASS_CONFIG");
-        l->daemon.config = named ? sg_strdup(named) : NULL;
         l->daemon.tcp_fd = listen_tcp(l, c->serve_listen, err);
         if (l->daemon.tcp_fd < 0)
             return -1;
@@ -343,7 +359,10 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
         return -1;
     l->can_freeze = can_freeze();
     (void)sg_cgroup_sweep(!l->set.is_rootless);
+    if (start_keeper(l, c, err) < 0)
+        return -1;
     sg_adopt_all(l);
+    sg_container_sweep(l);
     sg_adopt_pool(l);
     if (start_gate(l, a, err) < 0 || connect_daemon(l, a, err) < 0)
         return -1;
@@ -356,6 +375,8 @@ static struct sg_launcher *new_launcher(void)
     struct sg_launcher *l = sg_new(struct sg_launcher);
     l->cells_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.child.gone.fd = -1;
     l->gate.io.fd = l->gate.own_net_fd = l->gate.child.gone.fd = -1;
+    l->keeper.io.fd = l->keeper.child.gone.fd = -1;
+    sg_packet_init(&l->keeper.packet);
     sg_vault_init(&l->vault);
     sg_map_init(&l->by_id);
     sg_packet_init(&l->packet);
@@ -370,6 +391,7 @@ static void free_launcher(struct sg_launcher *l)
         while (l->boxes)
             sg_box_leave(l->boxes);
         sg_maker_done(l);
+        sg_keeper_done(l);
         sg_vault_close(&l->vault);
         sg_loop_free(l->loop);
     }
@@ -387,6 +409,9 @@ static void free_launcher(struct sg_launcher *l)
     sg_drop_fd(&l->cells_fd);
     sg_drop_fd(&l->gate.own_net_fd);
     free(l->gate.program);
+    sg_packet_done(&l->keeper.packet);
+    free(l->keeper.program);
+    free(l->set.docker_image);
     free(l);
 }
 

@@ -58,7 +58,10 @@ static int prepare(const struct sg_kept *k, int dir_fd, bool is_read_only, struc
         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_read_only ? MOUNT_ATTR_RDONLY : 0u);
     sg_auto_fd userns = open_userns(k, err);
     sg_auto_fd tree = userns < 0 ? -1 : sg_mnt_clone(dir_fd, ".", false, err);
-    if (tree < 0 || sg_mnt_attr(tree, attrs, 0, err) < 0 || sg_mnt_idmap(tree, userns, err) < 0)
+    if (tree < 0 || sg_mnt_attr(tree, attrs, 0, err) < 0)
+        return -1;
+    /* Ids of a foreign one are the machine's own: as they are stored. */
+    if (!k->is_foreign && sg_mnt_idmap(tree, userns, err) < 0)
         return -1;
     return sg_take_fd(&tree);
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "launcher/holder.h"
 #include "launcher/launcher.h"
 #include "launcher/serve.h"
 #include "sys/kfile.h"
@@ -24,13 +25,14 @@ static const uint64_t LEISURE_NS = 2 * MS;
 static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 
-static struct sg_pool *find(struct sg_launcher *l, const char *template)
+static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const char *template)
 {
     for (struct sg_pool *p = l->maker.pools; p; p = p->next)
-        if (strcmp(p->template, template) == 0)
+        if (p->tier == tier && strcmp(p->template, template) == 0)
             return p;
     struct sg_pool *p = sg_new(struct sg_pool);
     p->launcher = l;
+    p->tier = tier;
     (void)snprintf(p->template, sizeof p->template, "%s", template);
     p->parked_end = &p->parked;
     p->wishes_end = &p->wishes;
@@ -50,6 +52,8 @@ static void end_parked(struct sg_pool *p)
 /* `host` is what the machine is right now: it has another directory for every state of it. */
 static bool is_current(const struct sg_pool *p)
 {
+    if (p->tier == SG_L_TIER_DOCKER) /* images are the Engine's */
+        return true;
     if (strcmp(p->template, "host") != 0)
         return sg_tmpl_is_current(p->launcher, p->tmpl);
     struct sg_err ignored;
@@ -70,7 +74,8 @@ static int look_at_template(struct sg_pool *p, struct sg_err *err)
     }
     end_parked(p);
     sg_tmpl_unref(sg_take_ptr(&p->tmpl));
-    p->tmpl = sg_tmpl_open(p->launcher, p->template, err);
+    p->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_tmpl_of_image(p->template)
+                                          : sg_tmpl_open(p->launcher, p->template, err);
     p->looked_ns = now;
     return p->tmpl ? 0 : -1;
 }
@@ -91,12 +96,21 @@ static unsigned unmet(const struct sg_pool *p)
     return p->wish_count > p->making ? p->wish_count - p->making : 0;
 }
 
+/* Who makes one tier's slowly, or fetches an image first, holds up none of another. */
+static bool is_busy(const struct sg_launcher *l, enum sg_l_tier tier)
+{
+    unsigned making = 0;
+    for (const struct sg_pool *p = l->maker.pools; p; p = p->next)
+        making += p->tier == tier ? p->making : 0;
+    return making >= MAX_MAKING;
+}
+
 /* Those who wait come first. */
 static struct sg_pool *most_urgent(struct sg_launcher *l)
 {
     struct sg_pool *best = NULL;
     for (struct sg_pool *p = l->maker.pools; p; p = p->next) {
-        if (!missing(p) || (!unmet(p) && sg_loop_now(l->loop) < p->retry_ns))
+        if (!missing(p) || (!unmet(p) && sg_loop_now(l->loop) < p->retry_ns) || is_busy(l, p->tier))
             continue;
         if (!best || unmet(p) > unmet(best))
             best = p;
@@ -108,7 +122,7 @@ static void go_on(struct sg_launcher *l);
 
 static void step(struct sg_launcher *l)
 {
-    struct sg_pool *p = l->making_count < MAX_MAKING && !l->maker.is_off ? most_urgent(l) : NULL;
+    struct sg_pool *p = l->maker.is_off ? NULL : most_urgent(l);
     if (!p)
         return;
     struct sg_err err = { 0 };
@@ -212,10 +226,10 @@ void sg_pool_drop(struct sg_pool *p, struct sg_box *b)
     go_on(p->launcher);
 }
 
-int sg_pool_take(struct sg_launcher *l, const char *template, struct sg_box **ret,
-                 struct sg_pool **ret_pool, struct sg_err *err)
+int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+                 struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
 {
-    struct sg_pool *p = find(l, template);
+    struct sg_pool *p = find(l, tier, template);
     if (look_at_template(p, err) < 0)
         return -1;
     *ret = p->wishes ? NULL : pop_parked(p);
@@ -340,21 +354,39 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
 
 /* ---- start and end ---- */
 
+/* "TIER:TEMPLATE", or a template of cells. */
+static const char *split_tier(const char *text, enum sg_l_tier *ret)
+{
+    for (unsigned i = 0; i < SG_L_TIER_COUNT; i++) {
+        const size_t n = strlen(sg_tiers[i].name);
+        if (strncmp(text, sg_tiers[i].name, n) == 0 && text[n] == ':') {
+            *ret = (enum sg_l_tier)i;
+            return text + n + 1;
+        }
+    }
+    *ret = SG_L_TIER_CELL;
+    return text;
+}
+
 int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err)
 {
     l->maker.step.call = step_now;
     l->maker.leisure.fire = step_at_leisure;
     l->maker.timer.fire = look_after;
     for (size_t i = 0; i < n; i++) {
-        const char *eq = strchr(list[i], '=');
+        const char *eq = strrchr(list[i], '=');
         uint64_t count = 0;
         if (!eq || sg_parse_u64(sg_str_of(eq + 1), 0, SG_SLOT_COUNT, &count, err) < 0)
-            return sg_fail(err, SG_INVALID, "serve.pool: %s is not TEMPLATE=NUMBER (up to %d)",
+            return sg_fail(err, SG_INVALID,
+                           "serve.pool: %s is not [TIER:]TEMPLATE=NUMBER (up to %d)",
                            sg_quote(list[i]).s, SG_SLOT_COUNT);
-        sg_auto_free char *name = sg_printf("%.*s", (int)(eq - list[i]), list[i]);
-        if (strcmp(name, "host") != 0 && sg_template_check_name(name, err) < 0)
+        sg_auto_free char *text = sg_printf("%.*s", (int)(eq - list[i]), list[i]);
+        enum sg_l_tier tier;
+        const char *name = split_tier(text, &tier);
+        if (strcmp(name, "host") != 0 && tier != SG_L_TIER_DOCKER &&
+            sg_template_check_name(name, err) < 0)
             return sg_wrap(err, "serve.pool");
-        find(l, name)->wanted = (unsigned)count;
+        find(l, tier, name)->wanted = (unsigned)count;
     }
     return 0;
 }
@@ -363,6 +395,14 @@ void sg_maker_begin(struct sg_launcher *l)
 {
     go_on(l);
     sg_timer_set(l->loop, &l->maker.timer, sg_loop_now(l->loop) + LOOK_NS);
+}
+
+void sg_maker_look(struct sg_launcher *l)
+{
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
+        p->retry_ns = 0;
+    if (sg_timer_is_set(&l->maker.timer)) /* it has begun */
+        go_on(l);
 }
 
 void sg_maker_end(struct sg_launcher *l)

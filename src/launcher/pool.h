@@ -5,7 +5,7 @@
  *     the create that has waited longest, or is parked. So a burst of creates takes what a refill
  *     had begun, and a create that was given up is no waste.
  * O2. One step a pass of the loop: between two of them requests are served.
- * O3. A pool is keyed by template only, never by size: limits are written at the claim.
+ * O3. A pool is keyed by tier and template only, never by size: limits are written at the claim.
  * O4. Parked cells give way when memory is short, and when their template is replaced. */
 #pragma once
 
@@ -27,6 +27,7 @@ struct sg_wish {
 
 struct sg_pool {
     struct sg_launcher *launcher;
+    enum sg_l_tier tier;
     char template[SG_RECORD_TEMPLATE_MAX + 1];
     unsigned wanted;      /* from the settings */
     struct sg_tmpl *tmpl; /* NULL: not open */
@@ -50,17 +51,19 @@ struct sg_maker {
     bool is_off;           /* the launcher is ending */
 };
 
-/* `list` is that of the setting: "TEMPLATE=NUMBER". */
+/* `list` is that of the setting: "[TIER:]TEMPLATE=NUMBER". */
 int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err);
 void sg_maker_begin(struct sg_launcher *l);
+/* What could not be made before may be to be had now. */
+void sg_maker_look(struct sg_launcher *l);
 /* No more cells: ends the parked ones and those in the making, forgets what waits. */
 void sg_maker_end(struct sg_launcher *l);
 void sg_maker_done(struct sg_launcher *l); /* no box is left */
 
-/* A parked box of the template, or NULL: then `ret_pool` is where to wait. SG_NOT_FOUND: there is
- * no such template. */
-int sg_pool_take(struct sg_launcher *l, const char *template, struct sg_box **ret,
-                 struct sg_pool **ret_pool, struct sg_err *err);
+/* A parked box of the tier and template, or NULL: then `ret_pool` is where to wait. SG_NOT_FOUND:
+ * there is no such template. */
+int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+                 struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err);
 void sg_pool_wait(struct sg_pool *p, const struct sg_wish *w); /* copies */
 
 bool sg_maker_has_wish(const struct sg_launcher *l, const char *sandbox);

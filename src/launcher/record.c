@@ -14,9 +14,9 @@
 #include "engine/ids.h"
 #include "base/banned.h"
 
-enum { MAGIC = 0x43455253 /* "SREC" */, VERSION = 2, NAME_MAX_ = 32 };
+enum { MAGIC = 0x43455253 /* "SREC" */, VERSION = 3, NAME_MAX_ = 32 };
 
-_Static_assert(sizeof(struct sg_record) == 1840, "a record has no holes: it is compared as bytes");
+_Static_assert(sizeof(struct sg_record) == 1888, "a record has no holes: it is compared as bytes");
 
 void sg_record_set_limits(struct sg_record *r, const struct sg_limits *l)
 {
@@ -46,6 +46,7 @@ void sg_record_note(const struct sg_record *r, struct sg_kept_note *ret)
                     .dir_count = r->is_v2 ? 1 : SG_GROUP_COUNT },
     };
     ret->limits.is_pooled = r->disk[0] != '\0';
+    ret->is_foreign = r->container[0] != '\0';
     memcpy(ret->cgroup.dirs, r->groups, sizeof ret->cgroup.dirs);
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         ret->cgroup.dir_fds[i] = ret->cgroup.join_fds[i] = -1;

@@ -17,13 +17,13 @@
 enum sg_record_state { SG_RECORD_MAKING = 1, SG_RECORD_PARKED, SG_RECORD_CLAIMED };
 
 enum { SG_RECORD_TEMPLATE_MAX = 64 }; /* as of image/template.h */
-enum { SG_RECORD_DISK_MAX = 32 };
+enum { SG_RECORD_DISK_MAX = 32, SG_RECORD_CONTAINER_MAX = 48 };
 
 struct sg_record {
     uint32_t magic, version; /* set by sg_record_write() */
     uint32_t state, slot;
-    int32_t pid; /* on the host; 0: not known yet */
-    uint32_t reserved;
+    int32_t pid;             /* on the host; 0: not known yet */
+    uint32_t tier;           /* enum sg_l_tier */
     uint32_t is_v2, missing; /* of its cgroups */
     uint64_t start_ticks;
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes, open_files;
@@ -31,6 +31,7 @@ struct sg_record {
     char sandbox[SG_CTL_MAX_TAG + 8];    /* "" until claimed */
     char template[SG_RECORD_TEMPLATE_MAX + 8];
     char disk[SG_RECORD_DISK_MAX]; /* its writable layer in the storage pool; "": in memory */
+    char container[SG_RECORD_CONTAINER_MAX]; /* of an Engine; "": none */
     char groups[SG_GROUP_COUNT][SG_CGROUP_PATH_MAX];
 };
 

@@ -58,6 +58,13 @@ struct sg_tmpl *sg_tmpl_open(const struct sg_launcher *l, const char *name, stru
     return sg_template_open(l->set.state_dir, name, &t, err) < 0 ? NULL : take(&t);
 }
 
+struct sg_tmpl *sg_tmpl_of_image(const char *name)
+{
+    struct sg_template t;
+    sg_template_init(&t, name);
+    return take(&t);
+}
+
 /* ---- pins ---- */
 
 static bool is_host(const char *name)

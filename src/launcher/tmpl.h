@@ -26,6 +26,9 @@ struct sg_tmpl {
     unsigned refs;
 };
 
+/* What an image of an Engine is called; what it says of itself is not known yet. */
+struct sg_tmpl *sg_tmpl_of_image(const char *name);
+
 /* Returns a reference. `name` may be the id of a snapshot. */
 struct sg_tmpl *sg_tmpl_open(const struct sg_launcher *l, const char *name, struct sg_err *err);
 struct sg_tmpl *sg_tmpl_ref(struct sg_tmpl *t);

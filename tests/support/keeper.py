@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import socket
+import struct
 import subprocess
 import types
 
@@ -70,6 +71,9 @@ class Keeper(launcher.Channel):
         listener.close()
         os.close(lock)
         init.await_news("ready")
+        pid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        for owned in ("workspace", "home/user"):
+            os.chown(f"/proc/{pid}/root/{owned}", 1000, 1000)
         return types.SimpleNamespace(name=name, init=init, place=place, **answer)
 
     def names(self):

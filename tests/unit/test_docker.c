@@ -65,7 +65,6 @@ static void a_container_is_closed_on_every_side(void **state)
         { { "HostConfig", "CapDrop" }, "ALL", 1 },
         { { "HostConfig", "CapAdd" }, "SETUID", 5 },
         { { "HostConfig", "SecurityOpt" }, "no-new-privileges:true", 1 },
-        { { "HostConfig", "Binds" }, "/run/sandglass/docker/1.ab:/.sandglass:ro", 1 },
         { { "Entrypoint" }, "/.sandglass/init", 2 },
     };
     static const struct {
@@ -77,7 +76,7 @@ static void a_container_is_closed_on_every_side(void **state)
         { { "HostConfig", "NanoCpus" }, 500000000 },
         { { "HostConfig", "PidsLimit" }, 64 },
     };
-    const struct sg_docker_image image = { .id = "x", .workdir = "" };
+    const struct sg_docker_image image = { .id = "x" };
     sg_auto_arena a;
     sg_arena_init(&a, 1 << 20);
     const struct sg_jval *v = created(&SPEC, &image, &a);
@@ -90,6 +89,10 @@ static void a_container_is_closed_on_every_side(void **state)
     }
     for (size_t i = 0; i < SG_COUNT(numbers); i++)
         assert_int_equal(at(v, numbers[i].keys)->u, numbers[i].value);
+    const struct sg_jval *mounts = at(v, (const char *[]) { "HostConfig", "Mounts", NULL });
+    assert_int_equal(mounts->list.n, 1);
+    assert_text(sg_json_get(mounts->list.first, "Source"), SPEC.dir);
+    assert_true(sg_json_get(mounts->list.first, "ReadOnly")->b);
     assert_true(at(v, (const char *[]) { "HostConfig", "ReadonlyRootfs", NULL })->b);
     assert_false(at(v, (const char *[]) { "HostConfig", "Privileged", NULL })->b);
     assert_non_null(
@@ -107,7 +110,6 @@ static void what_an_image_wants_to_write_to_lies_in_memory_with_a_limit(void **s
     sg_auto_arena a;
     sg_arena_init(&a, 1 << 20);
     assert_ok(sg_docker_read_image(sg_str_of(body), &a, &image, &err), err);
-    assert_string_equal(image.workdir, "/app");
     assert_int_equal(image.env->list.n, 1);
     const struct sg_jval *tmpfs =
         at(created(&SPEC, &image, &a), (const char *[]) { "HostConfig", "Tmpfs", NULL });
