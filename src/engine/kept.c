@@ -109,6 +109,8 @@ int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_k
         .may_be_frozen = true,
         .is_foreign = note->is_foreign,
     };
+    if (k.is_foreign) /* they are where somebody else puts them */
+        sg_cgroup_init_of(&k.cgroup, k.pid);
     if (check_process(&k, err) < 0)
         return -1;
     const long lock = sg_raw(SYS_pidfd_getfd, pidfd, SG_INIT_LOCK_FD, 0);

@@ -199,6 +199,7 @@ void sg_docker_write_create(const struct sg_docker_spec *s, const struct sg_dock
     member(&j, "Hostname", "sandbox");
     member(&j, "User", "0:0");
     member(&j, "WorkingDir", "/");
+    member(&j, "StopSignal", "SIGKILL"); /* init takes no other */
     words(&j, "Entrypoint", entry);
     words(&j, "Cmd", nothing);
     flag(&j, "AttachStdout", false);

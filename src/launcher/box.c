@@ -355,7 +355,8 @@ void sg_box_made(struct sg_box *b)
     b->record.state = SG_RECORD_PARKED;
     b->record.pid = b->kept.pid;
     b->record.start_ticks = b->kept.start_ticks;
-    sg_record_set_cgroup(&b->record, &b->kept.cgroup); /* what is missing is known by now */
+    if (!b->kept.is_foreign)
+        sg_record_set_cgroup(&b->record, &b->kept.cgroup); /* what is missing is known by now */
     if (sg_record_write(l->cells_fd, &b->record, &err) < 0) {
         sg_box_end(b);
         sg_pool_not_made(p, &err);

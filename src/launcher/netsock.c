@@ -94,15 +94,21 @@ static int add_address(int nl, struct sg_err *err)
     return ask(nl, &r, "an address", err);
 }
 
-/* A kernel without IPv6 has no such sockets either: nothing can come that way. */
+/* A kernel without IPv6 has no such sockets either: nothing can come that way. Nor where an Engine
+ * has switched it off inside, which is told as EACCES. */
 static int add_routes(struct sg_err *err)
 {
     sg_auto_fd nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (nl < 0)
         return sg_fail_sys(err, "make a socket for routes");
-    if (add_address(nl, err) < 0)
+    struct sg_err why = { 0 };
+    if (add_address(nl, err) < 0 || add_route(nl, AF_INET, err) < 0)
         return -1;
-    return add_route(nl, AF_INET, err) < 0 || add_route(nl, AF_INET6, err) < 0 ? -1 : 0;
+    if (add_route(nl, AF_INET6, &why) < 0 && why.sys != EACCES) {
+        *err = why;
+        return -1;
+    }
+    return 0;
 }
 
 /* ---- sockets: IPv6 ones that take IPv4 as well ---- */

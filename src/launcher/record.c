@@ -93,12 +93,21 @@ static bool is_disk(const char *name)
            name[0] != '.';
 }
 
+/* A part of a path, and of a name that the Engine is told. */
+static bool is_container(const char *name)
+{
+    if (!is_text(name, SG_RECORD_CONTAINER_MAX))
+        return false;
+    return !*name || (sg_starts_with(name, "sandglass-") && !strchr(name, '/'));
+}
+
 static bool is_whole(const struct sg_record *r, uint32_t slot)
 {
     if (r->magic != MAGIC || r->version != VERSION || r->slot != slot || r->pid < 0 ||
         r->state < SG_RECORD_MAKING || r->state > SG_RECORD_CLAIMED ||
         !is_text(r->sandbox, sizeof r->sandbox) || !is_disk(r->disk) ||
-        !is_text(r->template, sizeof r->template))
+        !is_text(r->template, sizeof r->template) || r->tier >= SG_L_TIER_COUNT ||
+        !is_container(r->container))
         return false;
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         if (!is_group(r->groups[i], slot))

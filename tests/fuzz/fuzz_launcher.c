@@ -87,9 +87,10 @@ static void free_box(struct sg_box *b)
     free(b);
 }
 
-int sg_pool_take(struct sg_launcher *l, const char *template, struct sg_box **ret,
-                 struct sg_pool **ret_pool, struct sg_err *err)
+int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+                 struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
 {
+    must(tier == SG_L_TIER_CELL); /* there is no other here */
     must(l->conn.has_hello && !strchr(template, '/') && *template != '.');
     if (strcmp(template, "host") != 0 && strcmp(template, "base") != 0)
         return sg_fail(err, SG_NOT_FOUND, "no such template");

@@ -97,11 +97,12 @@ class Engine:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", str(DOCKERD), "--config-file", str(self.folder / "docker.json"),
-                 "--host", f"unix://{self.socket}", "--data-root", str(self.folder / "data"),
-                 "--exec-root", str(self.folder / "exec"), "--pidfile", str(self.folder / "docker.pid"),
+                 "--host", f"unix://{self.socket}", "--data-root", str(self.folder / "docker"),
+                 "--exec-root", str(self.folder / "docker-run"), "--pidfile", str(self.folder / "docker.pid"),
                  "--cgroup-parent", f"/sgtest-{os.getpid()}-{id(self)}", "--bridge=none", "--iptables=false",
                  "--ip6tables=false"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                preexec_fn=leaks.adopt_orphans)  # what it leaves is its own, not ours, while it lives
         leaks.spared.add(self.process.pid)
         deadline = time.monotonic() + START_SECONDS
         while True:
@@ -124,13 +125,38 @@ class Engine:
         self.process = None
 
     def kill9(self):
-        """The Engine alone: its containers and their shims live on, as after a crash."""
+        """The Engine with its containerd: the containers and their shims live on, as after a crash."""
         self.stop(signal.SIGKILL)
+        self.end(int((self.folder / "docker-run/containerd/containerd.pid").read_text()))
+
+    def processes(self):
+        """What of ours runs: all have our folder among their arguments."""
+        for pid in leaks.process_table():
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if any(word.startswith(bytes(self.folder)) for word in words):
+                    yield pid
+
+    @staticmethod
+    def end(pid):
+        """Kills it, and waits for it where it is our child."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while pid in leaks.process_table() and time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.01)
 
     def remove(self):
-        for container in self.containers() if self.process else []:
-            self.call("DELETE", f"/containers/{container['Id']}?force=1&v=1")
+        with contextlib.suppress(OSError):
+            for container in self.containers():
+                self.call("DELETE", f"/containers/{container['Id']}?force=1&v=1")
         self.stop()
+        for pid in list(self.processes()):
+            for child in [p for p, row in leaks.process_table().items() if row[0] == pid]:
+                self.end(child)
+            self.end(pid)
         # What is still mounted is of an Engine that was killed.
         for line in reversed(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()):
             place = line.split()[4]

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tier docker behind the service's doors, with a Docker Engine of our own."""
+import signal
+
+import dockerd
+import e2b_door
+import pytest
+from service import Box, Service, wait_for
+
+
+@pytest.fixture(scope="module")
+def engine():
+    if not dockerd.is_there():
+        pytest.skip("needs root and dockerd")
+    with dockerd.Engine() as own:
+        own.import_tiny()
+        yield own
+
+
+def serve(engine, **more):
+    return Service(pool=0, settings={"pool": ["base=0", "host=0", "docker:host=1"]},
+                   docker={"socket": engine.socket, "image": "tiny", "pull": False, **more})
+
+
+@pytest.fixture(scope="module")
+def service(engine):
+    with serve(engine) as own:
+        yield own
+    assert left(engine, own) == []
+
+
+@pytest.fixture
+def box(service):
+    made = Box(service.operator, {"tier": "docker"})
+    yield made
+    made.destroy()
+
+
+def left(engine, service):
+    """Names of containers of that service."""
+    return [row["Names"] for row in engine.containers() if row["Labels"].get("sandglass.service") == str(service.run)]
+
+
+def parked(service):
+    return sum(row["parked"] for row in service.operator.get("/v1/pool", expect=200)["pool"]
+               if row["template"] == "docker:host")
+
+
+def test_a_parked_container_is_claimed_with_its_limits(service, engine):
+    wait_for(lambda: parked(service), 120, "a parked container")
+    box = Box(service.operator, {"tier": "docker", "limits": {"memoryBytes": 96 << 20, "pids": 20, "diskBytes": 4 << 20}})
+    assert box.made["tier"] == "docker" and box.made["wasParked"] and box.made["user"] == "user"
+    ran = box.sh("id -u; pwd; dd if=/dev/zero of=/workspace/x bs=1M count=8 2>/dev/null || stat -c %s /workspace/x")
+    assert ran["stdout"] == f"1000\n/workspace\n{4 << 20}\n"
+    stats = box.client.get(f"{box.path}/stats", expect=200)
+    assert stats["memoryLimitBytes"] == 96 << 20 and stats["diskUsedBytes"] == 4 << 20 and stats["pids"] >= 1
+    assert box.sh("for i in $(seq 40); do sleep 60 & done; wait")["exitCode"] != 0
+    box.client.patch(box.path, {"limits": {"memoryBytes": 128 << 20}}, expect=200)
+    assert box.client.get(f"{box.path}/stats", expect=200)["memoryLimitBytes"] == 128 << 20
+    assert box.destroy().status == 204
+
+
+def test_memory_that_runs_out_is_told_as_such(service):
+    box = Box(service.operator, {"tier": "docker", "limits": {"memoryBytes": 32 << 20}})
+    ended = box.sh("head -c 200000000 /dev/zero | tail -c 100000000 >/dev/null; exit $?")
+    assert box.client.get(f"{box.path}/stats", expect=200)["oomKills"] >= 1, ended
+    assert box.sh("echo alive")["stdout"] == "alive\n"
+    box.destroy()
+
+
+def test_it_stands_still_and_goes_on(box):
+    run = box.spawn("while :; do echo x >> /workspace/beat; sleep 0.01; done")
+    wait_for(lambda: box.sh("stat -c %s /workspace/beat")["stdout"].strip() not in ("", "0"))
+    assert box.client.post(f"{box.path}/pause", expect=200)["state"] == "paused"
+    assert box.client.post(f"{box.path}/resume", expect=200)["state"] == "running"
+    size = int(box.sh("stat -c %s /workspace/beat")["stdout"])
+    wait_for(lambda: int(box.sh("stat -c %s /workspace/beat")["stdout"]) > size)
+    box.client.delete(f"{box.path}/execs/{run['id']}")
+
+
+def test_its_network_is_the_gates(service):
+    box = Box(service.operator, {"tier": "docker", "network": {"mode": "filtered", "allow": ["example.com:443"]}})
+    box.exec("bash", "-c", "exec 3<>/dev/tcp/192.0.2.1/80; head -c 1 <&3")
+    seen = wait_for(lambda: box.client.get(f"{box.path}/connections", expect=200)["connections"])
+    assert (seen[0]["address"], seen[0]["port"], seen[0]["verdict"]) == ("192.0.2.1", 80, "denied"), seen
+    box.destroy()
+
+
+def test_a_volume_is_shown_inside(service):
+    volume = service.operator.post("/v1/volumes", {"name": "for-docker", "bytes": 16 << 20}, expect=201)
+    try:
+        for script, said in (("echo kept > /workspace/v/x; id -u", "1000\n"), ("cat /workspace/v/x", "kept\n")):
+            box = Box(service.operator, {"tier": "docker", "mounts": [{"volume": volume["id"], "path": "/workspace/v"}]})
+            assert box.sh(script)["stdout"] == said
+            box.destroy()
+    finally:
+        service.operator.delete(f"/v1/volumes/{volume['id']}", expect=204)
+
+
+def test_snapshots_are_refused_with_the_reason(box):
+    reply = box.client.post(f"{box.path}/snapshots", {"name": "x"})
+    assert reply.status == 501, reply
+
+
+def test_the_router_takes_it_for_parallel_and_long_work(service):
+    for operation in ("parallel_agents", "bulk_scan", "long_running"):
+        assert service.operator.post("/v1/route", {"operation": operation}, expect=200)["tier"] == "docker"
+    assert service.operator.post("/v1/route", {"operation": "parse_document"}, expect=200)["tier"] != "docker"
+    done = service.operator.post("/v1/run", {"operation": "bulk_scan", "cmd": "cat /proc/1/comm; ls -d /.sandglass"},
+                                 expect=200)
+    assert (done["tier"], done["stdout"]) == ("docker", "sandglass-init\n/.sandglass\n")
+
+
+def test_e2b_clients_choose_it_by_metadata(service):
+    made = e2b_door.Sandbox(service, service.key(scopes=["read", "exec"]), metadata={"sandglass.tier": "docker"})
+    frames = made.run("ls -d /.sandglass")
+    assert any("data" in str(row) for _, row in frames), frames
+    assert service.operator.get(f"/v1/sandboxes/{made.id}", expect=200)["tier"] == "docker"
+    made.kill()
+
+
+def test_it_survives_the_death_of_daemon_launcher_and_keeper(service, engine):
+    box = Box(service.operator, {"tier": "docker", "env": {"GREETING": "hello"}})
+    run = box.spawn("while ! [ -e /workspace/go ]; do sleep 0.02; done; echo after")
+    for kill in (service.kill9_daemon, service.kill9_launcher,
+                 lambda: service.kill9(wait_for(lambda: service.find(service.launcher_pid(), "sandglass-keeper")))):
+        kill()
+        service.wait_ready()
+        assert box.sh("echo $GREETING; id -un")["stdout"] == "hello\nuser\n"
+    box.sh("touch /workspace/go")
+    assert box.wait(run["id"])["exitCode"] == 0
+    assert box.output(run["id"]) == b"after\n"
+    wait_for(lambda: Box(service.operator, {"tier": "docker"}).destroy().status == 204)
+    assert box.destroy().status == 204
+    wait_for(lambda: len(left(engine, service)) <= 1, 60, "the end of all but the parked one")
+
+
+def test_an_image_that_is_missing_is_named(engine):
+    with serve(engine, image="nothing") as own:
+        reply = own.operator.post("/v1/sandboxes", {"tier": "docker"})
+        assert reply.status == 404 and "no image 'nothing'" in str(reply.json), reply
+        assert own.operator.get("/v1/sandboxes", expect=200)["sandboxes"] == []
+        assert Box(own.operator, {"tier": "cell"}).destroy().status == 204
+
+
+def test_an_engine_that_goes_is_told_and_one_that_comes_back_is_cleaned(engine):
+    with dockerd.Engine() as mortal:
+        mortal.import_tiny()
+        lose_engine(mortal)
+
+
+def lose_engine(engine):
+    with serve(engine) as own:
+        box = Box(own.operator, {"tier": "docker"})
+        wait_for(lambda: parked(own), 120, "a parked container")
+        engine.kill9()
+        assert box.sh("echo still")["stdout"] == "still\n"
+        reply = wait_for(lambda: (lambda r: r if r.status == 503 else r.status == 201 and
+                                  own.operator.delete(f"/v1/sandboxes/{r.json['id']}") and None)(
+            own.operator.post("/v1/sandboxes", {"tier": "docker"})))
+        assert "no Docker Engine answers at" in str(reply.json), reply
+        assert box.destroy().status == 204
+        engine.start()
+        wait_for(lambda: Box(own.operator, {"tier": "docker"}).sh("echo back")["stdout"] == "back\n")
+        own.operator.delete("/v1/sandboxes", expect=200)
+    assert left(engine, own) == []
+
+
+def test_without_an_engine_the_tier_is_refused_with_the_remedy(engine):
+    with Service(pool=0) as own:
+        reply = own.operator.post("/v1/sandboxes", {"tier": "docker"})
+        assert reply.status == 501 and "docker.socket" in str(reply.json), reply
+        assert own.operator.post("/v1/route", {"operation": "bulk_scan"}, expect=200)["tier"] == "cell"
+
+
+def test_sigterm_leaves_them_and_the_next_start_takes_them_over(engine):
+    own = serve(engine)
+    with own:
+        box = Box(own.operator, {"tier": "docker"})
+        box.sh("echo kept > /workspace/x")
+        own.end(signal.SIGTERM)
+        own.start()
+        assert box.sh("cat /workspace/x")["stdout"] == "kept\n"
+    assert left(engine, own) == []
