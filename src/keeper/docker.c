@@ -75,17 +75,13 @@ static void words(struct sg_json *j, const char *key, const char *const *list)
     sg_json_close(j, ']');
 }
 
-/* What may be written to. The launcher gives the last two to the user of the image: not every Engine
- * takes an owner. */
+/* What may be written to. The launcher gives the last two to the user of the image: not every
+ * Engine takes an owner. */
 static const struct place {
     const char *path, *options;
 } places[] = {
-    { "/tmp", "mode=1777" },
-    { "/var/tmp", "mode=1777" },
-    { "/run", "mode=1777" },
-    { "/root", "mode=0700" },
-    { "/workspace", "mode=0777" },
-    { "/home/user", "mode=0755" },
+    { "/tmp", "mode=1777" },  { "/var/tmp", "mode=1777" },   { "/run", "mode=1777" },
+    { "/root", "mode=0700" }, { "/workspace", "mode=0777" }, { "/home/user", "mode=0755" },
 };
 
 static bool is_ours(const char *path)

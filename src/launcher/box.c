@@ -28,7 +28,7 @@
 
 #define MS UINT64_C(1000000)
 
-static const uint64_t MAKING_NS = 15000 * MS, FREEZING_NS = 10000 * MS, ENDING_LOUD_NS = 5000 * MS;
+static const uint64_t MAKING_NS = 15000 * MS, ENDING_LOUD_NS = 5000 * MS;
 static const uint64_t FIRST_WAIT_NS = 1 * MS, LONGEST_WAIT_NS = 100 * MS;
 enum { SPARE_BYTES = 16 << 20 };
 enum { BACKLOG = 128, SOCKET_BYTES = 2 * SG_CTL_MAX_BYTES };
@@ -436,70 +436,6 @@ struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, st
     return b;
 }
 
-/* ---- freezer ---- */
-
-static void answer_freeze(struct sg_box *b, const struct sg_err *err)
-{
-    b->is_freezing = false;
-    sg_timer_stop(b->launcher->loop, &b->timer);
-    if (b->snapshot.is_on)
-        sg_box_snapshot_frozen(b, err);
-    else if (err)
-        sg_conn_fail(b->launcher, b->freeze_id, err);
-    else
-        sg_conn_ok(b->launcher, b->freeze_id);
-}
-
-/* What does not freeze is thawed: nothing stays half frozen. */
-static void look_whether_frozen(struct sg_box *b, uint64_t now_ns)
-{
-    if (sg_kept_is_frozen(&b->kept)) {
-        answer_freeze(b, NULL);
-        return;
-    }
-    if (now_ns >= b->deadline_ns) {
-        struct sg_err err = { 0 };
-        (void)sg_kept_thaw(&b->kept, NULL);
-        sg_fail(&err, SG_TIMEOUT, "the sandbox could not be frozen within %" PRIu64 " s",
-                FREEZING_NS / (1000 * MS));
-        answer_freeze(b, &err);
-        return;
-    }
-    sg_timer_set(b->launcher->loop, &b->timer, now_ns + b->wait_ns);
-    b->wait_ns = b->wait_ns < LONGEST_WAIT_NS ? b->wait_ns * 2 : b->wait_ns;
-}
-
-static void begin_freezing(struct sg_box *b)
-{
-    struct sg_err err = { 0 };
-    if (sg_kept_freeze(&b->kept, &err) < 0) {
-        answer_freeze(b, &err);
-        return;
-    }
-    const uint64_t now = sg_loop_now(b->launcher->loop);
-    b->is_freezing = true;
-    b->wait_ns = FIRST_WAIT_NS;
-    b->deadline_ns = now + FREEZING_NS;
-    look_whether_frozen(b, now);
-}
-
-void sg_box_freeze(struct sg_box *b, uint32_t id)
-{
-    struct sg_err err = { 0 };
-    if (b->is_freezing || b->snapshot.is_on) {
-        sg_fail(&err, SG_CONFLICT, "the sandbox is being frozen already");
-        sg_conn_fail(b->launcher, id, &err);
-        return;
-    }
-    b->freeze_id = id;
-    begin_freezing(b);
-}
-
-void sg_box_freeze_for_snapshot(struct sg_box *b)
-{
-    begin_freezing(b);
-}
-
 /* ---- ending ---- */
 
 static void leave_state(struct sg_box *b)
@@ -518,7 +454,7 @@ static void leave_state(struct sg_box *b)
     if (b->snapshot.is_on)
         sg_box_snapshot_drop(b, &err);
     if (b->is_freezing)
-        answer_freeze(b, &err);
+        sg_box_freeze_answer(b, &err);
     b->state = SG_BOX_ENDING;
     b->wait_ns = FIRST_WAIT_NS;
     b->deadline_ns = sg_loop_now(l->loop) + ENDING_LOUD_NS;
@@ -650,5 +586,5 @@ static void on_timer(struct sg_timer *t, uint64_t now_ns)
     else if (b->state == SG_BOX_ENDING)
         finish(b, now_ns);
     else if (b->is_freezing)
-        look_whether_frozen(b, now_ns);
+        sg_box_freeze_look(b, now_ns);
 }

@@ -101,7 +101,10 @@ void sg_box_snapshot(struct sg_box *b, uint32_t id, const char *name, bool stays
 void sg_box_snapshot_frozen(struct sg_box *b, const struct sg_err *err); /* from the freezer */
 /* It ends, or nobody waits any more: `why` NULL. */
 void sg_box_snapshot_drop(struct sg_box *b, const struct sg_err *why);
-/* From box.c: freezes, and calls sg_box_snapshot_frozen(). */
+/* From box.c: its time to look has come; it is not to be frozen after all. box_freeze.c */
+void sg_box_freeze_look(struct sg_box *b, uint64_t now_ns);
+void sg_box_freeze_answer(struct sg_box *b, const struct sg_err *err);
+/* Freezes, and calls sg_box_snapshot_frozen(). */
 void sg_box_freeze_for_snapshot(struct sg_box *b);
 
 /* Ends it. It is gone, with its last trace, after one more pass of the loop at least. */

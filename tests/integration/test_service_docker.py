@@ -19,7 +19,7 @@ def engine():
 
 def serve(engine, **more):
     return Service(pool=0, settings={"pool": ["base=0", "host=0", "docker:host=1"]},
-                   docker={"socket": engine.socket, "image": "tiny", "pull": False, **more})
+                   tables={"docker": {"socket": engine.socket, "image": "tiny", "pull": False, **more}})
 
 
 @pytest.fixture(scope="module")

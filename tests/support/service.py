@@ -82,13 +82,8 @@ def wait_for(question, seconds=10, what="it"):
 
 class Service:
     def __init__(self, runner=None, pool=2, binary=None, settings=None, folder=None, env=None,
-<<<<<<< HEAD
                  template="host", gate=None, tables=None):
         """`settings`: of [serve], over our own; `gate`: of [gate]; `tables`: {name: settings} of others. `runner`: whose service it is (sg.Runner).
-=======
-                 template="host", gate=None, docker=None):
-        """`settings`: of [serve], over our own; `gate`: of [gate], `docker`: of [docker]. `runner`: whose service it is (sg.Runner).
->>>>>>> 1ecc3d6 (launcher: the tier docker: boxes that are containers of an Engine)
         `folder`: where its state is already; the caller removes it. `template`: one with a recipe is built."""
         self.owns_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="sg-svc-"))
@@ -107,12 +102,8 @@ class Service:
         self.settings = {"listen": f"127.0.0.1:{self.port}", "run_dir": str(self.run),
                          "template": template, "pool": [f"{name}={n}" for name, n in {"base": 0, template: pool}.items()],
                          **(settings or {})}
-<<<<<<< HEAD
         self.gate = gate or {}
         self.tables = tables or {}
-=======
-        self.gate, self.docker = gate or {}, docker or {}
->>>>>>> 1ecc3d6 (launcher: the tier docker: boxes that are containers of an Engine)
         self.config = self.folder / "sandglass.toml"
         self.write_config()
         self.log_path = self.folder / "log"
@@ -122,19 +113,12 @@ class Service:
                                    uid=self.runner.uid)
 
     def write_config(self):
-<<<<<<< HEAD
         rows = "\n".join(f"{name} = {toml(value)}" for name, value in self.settings.items())
         gate = "\n".join(f"{name} = {toml(value)}" for name, value in self.gate.items())
         others = "".join(f"[{table}]\n" + "".join(f"{name} = {toml(value)}\n" for name, value in of.items())
                          for table, of in self.tables.items())
         self.config.write_text(
             f"state_dir = {toml(str(self.state))}\n[serve]\n{rows}\n[gate]\n{gate}\n{others}")
-=======
-        text = f"state_dir = {toml(str(self.state))}\n"
-        for section, values in (("serve", self.settings), ("gate", self.gate), ("docker", self.docker)):
-            text += f"[{section}]\n" + "".join(f"{name} = {toml(value)}\n" for name, value in values.items())
-        self.config.write_text(text)
->>>>>>> 1ecc3d6 (launcher: the tier docker: boxes that are containers of an Engine)
 
     # ---- its life ----
 

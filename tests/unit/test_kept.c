@@ -48,7 +48,8 @@ static int make(const char *root, struct made *ret, struct sg_err *err)
     }
     struct sg_kept k;
     sg_cell_keep(cell, &k, &ret->ctl_fd);
-    ret->note = (struct sg_kept_note) { k.ids.slot, k.pid, k.start_ticks, k.limits, k.cgroup, false };
+    ret->note =
+        (struct sg_kept_note) { k.ids.slot, k.pid, k.start_ticks, k.limits, k.cgroup, false };
     sg_kept_done(&k);
     return 0;
 }
