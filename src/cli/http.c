@@ -2,9 +2,6 @@
 #include "cli/http.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sys/dial.h"
 #include "base/banned.h"
 
 enum { CHUNK_BYTES = 64 << 10, MAX_REQUEST_HEAD = 64 << 10 };
@@ -52,39 +50,11 @@ static int connect_unix(const char *path, struct sg_err *err)
     return sg_take_fd(&fd);
 }
 
-/* "host", "host:80", "[::1]:80" */
-static void split_authority(const char *authority, char host[256], char port[8])
-{
-    const char *colon = strrchr(authority, ':');
-    const char *end = colon && !strchr(colon, ']') ? colon : authority + strlen(authority);
-    const bool is_six = authority[0] == '[' && end > authority && end[-1] == ']';
-    (void)snprintf(port, 8, "%s", *end ? end + 1 : "80");
-    (void)snprintf(host, 256, "%.*s", (int)(end - authority) - 2 * is_six, authority + is_six);
-}
-
 static int connect_tcp(const char *authority, struct sg_err *err)
 {
-    char host[256], port[8];
-    split_authority(authority, host, port);
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    struct addrinfo *list = NULL;
-    int failed = getaddrinfo(host, port, &hints, &list);
-    if (failed)
-        return sg_fail(err, SG_UNAVAILABLE, "find %s: %s", sg_quote(host).s, gai_strerror(failed));
-    int fd = -1;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0)
-            sg_drop_fd(&fd);
-    }
-    const int keep = errno;
-    freeaddrinfo(list);
-    errno = keep;
-    if (fd < 0)
-        return sg_fail_sys(err, "connect");
-    const int on = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
+    char host[SG_DIAL_HOST_MAX], port[SG_DIAL_PORT_MAX];
+    sg_dial_split(authority, "80", host, port);
+    return sg_dial_tcp(host, port, err);
 }
 
 static int connect_it(struct sg_http *h, struct sg_err *err)

@@ -9,9 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -23,43 +20,18 @@
 
 #include "base/auto.h"
 #include "base/str.h"
+#include "sys/dial.h"
 #include "tls/make.h"
 #include "base/banned.h"
 
 enum { PIECE = 64 << 10, SHAKE_S = 30 };
 
-/* "host", "host:443", "[::1]:443" */
-static void split(const char *authority, char host[256], char port[8])
-{
-    const char *colon = strrchr(authority, ':');
-    const char *end = colon && !strchr(colon, ']') ? colon : authority + strlen(authority);
-    const bool is_six = authority[0] == '[' && end > authority && end[-1] == ']';
-    (void)snprintf(port, 8, "%s", *end ? end + 1 : "443");
-    (void)snprintf(host, 256, "%.*s", (int)(end - authority) - 2 * is_six, authority + is_six);
-}
-
 static int connect_to(const char *host, const char *port, struct sg_err *err)
 {
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    struct addrinfo *list = NULL;
-    const int failed = getaddrinfo(host, port, &hints, &list);
-    if (failed)
-        return sg_fail(err, SG_UNAVAILABLE, "find %s: %s", sg_quote(host).s, gai_strerror(failed));
-    int fd = -1;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0)
-            sg_drop_fd(&fd);
-    }
-    const int keep = errno;
-    freeaddrinfo(list);
-    errno = keep;
-    if (fd < 0)
-        return sg_fail_sys(err, "connect");
-    const int on = 1;
     const struct timeval patience = { .tv_sec = SHAKE_S };
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    int fd = sg_dial_tcp(host, port, err);
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     return fd;
 }
 
@@ -203,7 +175,7 @@ static int detach(SSL *ssl, int server_fd, int client_fd, struct sg_err *err)
 int sg_tls_dial(const char *authority, const char *ca_file, int fd, struct sg_err *err)
 {
     char host[256], port[8];
-    split(authority, host, port);
+    sg_dial_split(authority, "443", host, port);
     sg_auto_fd client_fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     sg_auto_fd server_fd = client_fd >= 0 ? connect_to(host, port, err) : sg_fail_sys(err, "dup");
     if (server_fd < 0)
