@@ -64,12 +64,12 @@ static void client_gone(struct sg_call *c)
 /* Nothing was answered, or half of it. */
 static void give_up(struct sg_forward *f)
 {
-    void (*silent)(struct sg_call * c) = f->options.silent;
+    const struct sg_forward_options o = f->options;
     struct sg_call *c = let_go(f);
     if (c->has_started)
         sg_reply_abort(c);
     else
-        silent(c);
+        o.silent(o.arg, c);
 }
 
 static void complete(struct sg_forward *f)
@@ -187,7 +187,7 @@ static const char *copy_fields(struct sg_call *c, const struct sg_http_answer *a
 }
 
 /* From here on both sides say what they like. */
-static void begin_tunnel(struct sg_forward *f, size_t head_n)
+static void begin_tunnel(struct sg_forward *f, const void *head, size_t head_n)
 {
     struct sg_call *c = f->call;
     struct sg_exchange *x = sg_exchange_of(c);
@@ -198,7 +198,7 @@ static void begin_tunnel(struct sg_forward *f, size_t head_n)
     c->has_started = true;
     x->body_kind = SG_BODY_RAW;
     x->is_body_done = x->is_last_given = false;
-    (void)sg_sock_write(&c->conn->sock, f->head.p, head_n);
+    (void)sg_sock_write(&c->conn->sock, head, head_n);
     sg_conn_wake(c->conn);
 }
 
@@ -244,7 +244,7 @@ static bool take_head(struct sg_forward *f, struct sg_input *in)
         return false;
     *in = (struct sg_input) { f->head.p + n, f->head.n - (size_t)n };
     if (a.status == 101)
-        begin_tunnel(f, (size_t)n);
+        begin_tunnel(f, f->head.p, (size_t)n);
     else
         begin_answer(f, &a);
     return f->call != NULL;
@@ -343,6 +343,8 @@ static void client_drained(struct sg_call *c)
 void sg_call_forward(struct sg_call *c, int fd, const struct sg_forward_options *o)
 {
     static const struct sg_sock_ops ops = { on_readable, on_drained, on_hung_up, on_lost };
+    static const char switched[] =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
     struct sg_exchange *x = sg_exchange_of(c);
     struct sg_forward *f = sg_new(struct sg_forward);
     struct sg_err err;
@@ -358,10 +360,14 @@ void sg_call_forward(struct sg_call *c, int fd, const struct sg_forward_options 
         give_up(f);
         return;
     }
-    write_request(f, &out);
-    (void)sg_sock_write(&f->sock, out.p, out.n);
     c->on_body = take_body;
     c->on_gone = client_gone;
     c->on_drain = client_drained;
+    if (o->is_tunnel) {
+        begin_tunnel(f, switched, sizeof switched - 1);
+    } else {
+        write_request(f, &out);
+        (void)sg_sock_write(&f->sock, out.p, out.n);
+    }
     sg_call_pause_body(c, false);
 }

@@ -7,8 +7,9 @@
 #include "api/call.h"
 
 struct sg_forward_options {
-    const char *host;                  /* shown instead of the client's; NULL: the client's */
-    void (*silent)(struct sg_call *c); /* the other server ended without an answer: replies */
+    const char *host; /* shown instead of the client's; NULL: the client's */
+    bool is_tunnel;   /* bytes go both ways at once, behind a 101 of our own */
+    void (*silent)(void *arg, struct sg_call *c); /* ended without an answer: replies */
     /* Once, at the end of it all; may be NULL. `is_server_ending`: the manager is gone by then. */
     void (*done)(void *arg, bool is_server_ending);
     void *arg;

@@ -95,6 +95,7 @@ int sg_cmd_secrets_rm(struct sg_cli *cli);
 int sg_cmd_net_log(struct sg_cli *cli);
 int sg_cmd_net_explain(struct sg_cli *cli);
 int sg_cmd_net_set(struct sg_cli *cli);
+int sg_cmd_forward(struct sg_cli *cli);
 int sg_cmd_volume_create(struct sg_cli *cli);
 int sg_cmd_volume_ls(struct sg_cli *cli);
 int sg_cmd_volume_rm(struct sg_cli *cli);

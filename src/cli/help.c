@@ -57,6 +57,7 @@ static const struct {
     { "snapshots", "Files of sandboxes that were kept" },
     { "volume", "Directories that outlive sandboxes" },
     { "secrets", "Secrets of an organisation, write-only" },
+    { "snapshots", "Snapshots of sandboxes" },
     { "net", "What sandboxes may reach, and what they did" },
     { "audit", "The record of who did what" },
     { "tls", "A certificate for the service" },

@@ -21,7 +21,7 @@ struct sg_reply_head {
     int status;
     uint64_t length;
     bool has_length, is_chunked, closes;
-    bool is_upgrade; /* 101 to a WebSocket */
+    bool is_upgrade; /* 101 to a WebSocket, or to bytes as they are */
 };
 
 /* `text` is a whole head, with the empty line. SG_INVALID: it is none of HTTP/1.1. */

@@ -46,7 +46,7 @@ static int read_field(struct sg_str name, struct sg_str value, struct sg_reply_h
     } else if (sg_http1_same(name, "Connection")) {
         h->closes = h->closes || sg_http1_has_token(value, "close");
     } else if (sg_http1_same(name, "Upgrade")) {
-        h->is_upgrade = sg_http1_same(value, "websocket");
+        h->is_upgrade = sg_http1_same(value, "websocket") || sg_http1_same(value, "tcp");
     }
     return 0;
 }

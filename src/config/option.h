@@ -85,6 +85,7 @@ enum sg_command_place {
     SG_COMMAND_ORGS_BUDGETS,
     SG_COMMAND_VOLUME_CP,
     SG_COMMAND_VOLUME_RESIZE,
+    SG_COMMAND_FORWARD,
 };
 __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR(command)        ((sg_command_set)1 << SG_COMMAND_##command)
@@ -144,7 +145,8 @@ __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR_NET_LOG     SG_FOR(NET_LOG)
 #define SG_FOR_NET_EXPLAIN SG_FOR(NET_EXPLAIN)
 #define SG_FOR_NET_SET     SG_FOR(NET_SET)
-#define SG_FOR_NET         (SG_FOR_NET_LOG | SG_FOR_NET_EXPLAIN | SG_FOR_NET_SET)
+#define SG_FOR_FORWARD     SG_FOR(FORWARD)
+#define SG_FOR_NET         (SG_FOR_NET_LOG | SG_FOR_NET_EXPLAIN | SG_FOR_NET_SET | SG_FOR_FORWARD)
 /* Of the storage pool. */
 #define SG_FOR_SNAPSHOT       SG_FOR(SNAPSHOT)
 #define SG_FOR_SNAPSHOTS_LIST SG_FOR(SNAPSHOTS_LIST)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "api/e2b/e2b.h"
+#include "api/rest/rest.h"
 #include "api/routes.h"
 #include "api/server.h"
 #include "base/auto.h"
@@ -168,6 +169,13 @@ static char *find_domain(const struct service *s)
     return sg_printf("%s:%u", name, port);
 }
 
+/* Visitors of open ports first; who may not is answered like one who asks for no sandbox at all. */
+static const struct sg_route *claim(struct sg_call *c)
+{
+    const struct sg_route *r = sg_port_claim(c);
+    return r ? r : sg_e2b_claim(c);
+}
+
 static int make_server(struct service *s, struct sg_err *err)
 {
     s->domain = find_domain(s);
@@ -182,7 +190,7 @@ static int make_server(struct service *s, struct sg_err *err)
         .idle_ms = IDLE_MS,
         .max_connections = max_connections(),
         .max_fd = (int)(max_files() - max_files() / 16), /* the rest is for the operator's door */
-        .claim = sg_e2b_claim,
+        .claim = claim,
         .max_body_bytes = UINT64_MAX, /* of streamed bodies; others have SG_CALL_MAX_BODY */
     };
     s->server = sg_server_new(s->loop, s->manager, doors, SG_COUNT(doors), &options, err);

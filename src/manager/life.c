@@ -141,6 +141,7 @@ void sg_life_free(struct sg_sandbox *s)
     free(life->snapshot_before);
     free(s->door);
     sg_policy_done(&s->network);
+    free(s->previews);
     free(s->cause);
     free(s->user);
     free(s->home);

@@ -9,6 +9,7 @@
 #include "base/jsonr.h"
 #include "manager/life.h"
 #include "manager/net.h"
+#include "manager/preview.h"
 #include "manager/traits.h"
 #include "manager/volume.h"
 
@@ -90,6 +91,21 @@ static void write_mounts(struct sg_json *j, const struct sg_mounts *all)
     sg_json_close(j, ']');
 }
 
+static void write_previews(struct sg_json *j, const struct sg_sandbox *s)
+{
+    sg_json_key(j, "previews");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < s->preview_n; i++) {
+        sg_json_open(j, '{');
+        write_number(j, "port", s->previews[i].port);
+        sg_json_key(j, "public");
+        sg_json_bool(j, s->previews[i].is_public);
+        write_text(j, "key", s->previews[i].key);
+        sg_json_close(j, '}');
+    }
+    sg_json_close(j, ']');
+}
+
 static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
 {
     struct sg_json j;
@@ -131,6 +147,8 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
         sg_net_put(&j, &s->network);
     }
     write_text(&j, "tier", sg_wall_names[s->wall]);
+    if (s->preview_n)
+        write_previews(&j, s);
     write_text(&j, "decision", s->decision);
     if (s->mounts.n)
         write_mounts(&j, &s->mounts);
@@ -181,9 +199,38 @@ struct spec {
     const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
-    const struct sg_jval *mounts, *traits;
+    const struct sg_jval *mounts, *traits, *previews;
     const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *built;
 };
+
+struct preview_doc {
+    uint64_t port;
+    bool is_public;
+    const char *key;
+};
+
+/* One that cannot be read is not open. */
+static void read_previews(const struct sg_jval *v, struct sg_sandbox *s)
+{
+    static const struct sg_jfield fields[] = {
+        { "port", SG_JT_U64, offsetof(struct preview_doc, port), 1, UINT16_MAX, true },
+        { "public", SG_JT_BOOL, offsetof(struct preview_doc, is_public), 0, 0, true },
+        { "key", SG_JT_STRING, offsetof(struct preview_doc, key), 0, 0, true },
+    };
+    const struct sg_jval *one = v ? v->list.first : NULL;
+    if (one)
+        s->previews = sg_alloc(SG_PREVIEWS_MAX * sizeof *s->previews);
+    for (; one && s->preview_n < SG_PREVIEWS_MAX; one = one->next) {
+        struct preview_doc d = { 0 };
+        struct sg_err err;
+        if (sg_json_read(one, fields, SG_COUNT(fields), &d, &err) < 0 ||
+            strlen(d.key) != SG_PREVIEW_KEY)
+            continue;
+        struct sg_preview *p = &s->previews[s->preview_n++];
+        *p = (struct sg_preview) { .port = (uint16_t)d.port, .is_public = d.is_public };
+        memcpy(p->key, d.key, SG_PREVIEW_KEY);
+    }
+}
 
 static const struct sg_jfield spec_fields[] = {
     { "limits", SG_JT_OBJECT, offsetof(struct spec, limits), 0, 0, false },
@@ -200,6 +247,7 @@ static const struct sg_jfield spec_fields[] = {
     { "tier", SG_JT_STRING, offsetof(struct spec, tier), 0, 0, false },
     { "decision", SG_JT_STRING, offsetof(struct spec, decision), 0, 0, false },
     { "network", SG_JT_OBJECT, offsetof(struct spec, network), 0, 0, false },
+    { "previews", SG_JT_ARRAY, offsetof(struct spec, previews), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
     { "dropsMemory", SG_JT_BOOL, offsetof(struct spec, drops_memory), 0, 0, false },
     { "isPooled", SG_JT_BOOL, offsetof(struct spec, is_pooled), 0, 0, false },
@@ -260,6 +308,7 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     if (spec.limits &&
         sg_json_read(spec.limits, limit_fields, SG_COUNT(limit_fields), &s->limits, err) < 0)
         return -1;
+    read_previews(spec.previews, s);
     if (spec.network && sg_net_read(spec.network, &s->network, err) < 0)
         return -1;
     s->timeout_ms = spec.timeout_ms;

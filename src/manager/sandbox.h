@@ -15,6 +15,7 @@
 struct sg_manager;
 struct sg_org;
 struct sg_peer;
+struct sg_preview;
 struct sg_exec;
 struct sg_life;
 
@@ -68,6 +69,8 @@ struct sg_sandbox {
     char *door;       /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
     struct sg_sandbox_limits limits;
     struct sg_policy network;
+    struct sg_preview *previews; /* owned: ports that visitors reach (preview.h) */
+    size_t preview_n;
     int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */
     uint64_t timeout_ms, idle_ms;               /* 0: none */
     enum sg_expiry on_expiry;

@@ -23,7 +23,7 @@ PAGES = {
     "sandglass-tls.1": ["tls init"],
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
                            "events", "snapshot", "snapshots list", "snapshots rm", "fork", "rollback", "tree",
-                           "net log", "net explain", "net set"],
+                           "net log", "net explain", "net set", "forward"],
     "sandglass-parse.1": ["parse"],
     "sandglass-route.1": ["route"],
     "sandglass-hook.1": ["hook"],

@@ -123,7 +123,11 @@ sg_rest_handler sg_rest_sandbox_create, sg_rest_sandbox_list, sg_rest_sandbox_ge
     sg_rest_sandbox_resume, sg_rest_sandbox_stop, sg_rest_sandbox_start, sg_rest_sandbox_stats,
     sg_rest_sandbox_health, sg_rest_network_get, sg_rest_network_put, sg_rest_network_explain,
     sg_rest_network_learned, sg_rest_connections, sg_rest_netlayer_get, sg_rest_netlayer_put,
-    sg_rest_netlayer_remove;
+    sg_rest_netlayer_remove, sg_rest_port_list, sg_rest_port_open, sg_rest_port_close,
+    sg_rest_port_sign, sg_rest_port_connect;
+
+/* A visitor of an open port who may; NULL: it is none. As sg_server_options.claim. */
+const struct sg_route *sg_port_claim(struct sg_call *c);
 sg_rest_handler sg_rest_exec_start, sg_rest_exec_list, sg_rest_exec_get, sg_rest_exec_output,
     sg_rest_exec_stdin, sg_rest_exec_signal, sg_rest_exec_resize, sg_rest_exec_kill,
     sg_rest_exec_attach_ws, sg_rest_exec_start_ws;
