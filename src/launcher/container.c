@@ -273,6 +273,14 @@ static void name_it(struct sg_box *b)
                    (unsigned)b->record.slot, unique.s + 1);
 }
 
+static const char *image_of(const struct sg_box *b)
+{
+    const struct sg_launch *set = &b->launcher->set;
+    const char *name = b->tmpl->t.name;
+    const bool is_usual = strcmp(name, "host") == 0 || strcmp(name, set->docker_template) == 0;
+    return is_usual && *set->docker_image ? set->docker_image : name;
+}
+
 int sg_container_make(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
@@ -282,10 +290,9 @@ int sg_container_make(struct sg_box *b, struct sg_err *err)
         sg_io_want(l->loop, &b->container.door, EPOLLIN, err) < 0)
         return -1;
     sg_auto_free char *dir = path_of(b, "");
-    const char *image = *l->set.docker_image ? l->set.docker_image : b->tmpl->t.name;
     struct sg_msg m = { .type = SG_MSG_K_MAKE };
     m.k_make = (struct sg_msg_k_make) { .container = sg_text_of(b->record.container),
-                                        .image = sg_text_of(image),
+                                        .image = sg_text_of(image_of(b)),
                                         .dir = sg_text_of(dir),
                                         .mem_bytes = limits->mem_bytes,
                                         .cpu_milli = limits->cpu_milli,

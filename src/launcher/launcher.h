@@ -40,7 +40,9 @@ struct sg_launch {
     struct sg_limits defaults; /* of a parked cell, and where a create says nothing */
     struct sg_permit permit;
     uint64_t max_cells; /* claimed at one time */
-    char *docker_image; /* owned; "": that which is called like the template */
+    /* Owned. The image of those that name no template but this one, or `host`; "": as that is
+     * called. */
+    char *docker_image, *docker_template;
 };
 
 enum sg_stopping {

@@ -191,6 +191,9 @@ static void take_settings(struct sg_launcher *l, const struct sg_config *c)
                                               false };
     l->set.max_cells = c->serve_max_sandboxes;
     l->set.docker_image = sg_strdup(c->docker_image);
+    l->set.docker_template = sg_strdup(c->serve_template);
+    l->set.permit.images = c->docker_images.v;
+    l->set.permit.image_count = c->docker_images.n;
 }
 
 static void rest(void)
@@ -412,6 +415,7 @@ static void free_launcher(struct sg_launcher *l)
     sg_packet_done(&l->keeper.packet);
     free(l->keeper.program);
     free(l->set.docker_image);
+    free(l->set.docker_template);
     free(l);
 }
 

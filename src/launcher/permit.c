@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/permit.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "image/template.h"
+#include "launcher/record.h"
 #include "base/banned.h"
 
 typedef int check_fn(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err);
@@ -25,6 +27,21 @@ static int check_template(const struct sg_text *t, struct sg_err *err)
     if (strcmp(t->p, "host") == 0)
         return 0;
     return sg_template_check_name(t->p, err);
+}
+
+/* One of the Engine's, where the settings permit it. */
+static int check_image(const struct sg_permit *p, const struct sg_text *t, struct sg_err *err)
+{
+    static const char some[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-";
+    if (t->n == 0 || t->n > SG_RECORD_TEMPLATE_MAX || strspn(t->p, some) != t->n ||
+        strchr("._:/@-", t->p[0]) || strstr(t->p, ".."))
+        return sg_fail(err, SG_INVALID, "%s is no name of an image", sg_quote(t->p).s);
+    for (size_t i = 0; i < p->image_count; i++)
+        if (fnmatch(p->images[i], t->p, 0) == 0)
+            return 0;
+    return sg_fail(err, SG_DENIED, "image %s is not among docker.images of the settings",
+                   sg_quote(t->p).s);
 }
 
 /* 0 is "as it is" or "the usual". */
@@ -64,8 +81,10 @@ static int check_hello(const struct sg_permit *p, const struct sg_msg *m, struct
 
 static int check_create(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
+    const struct sg_text *template = &m->l_create.template;
+    const bool is_image = m->l_create.tier == SG_L_TIER_DOCKER && strpbrk(template->p, ":/@");
     if (check_sandbox(&m->l_create.sandbox, err) < 0 ||
-        check_template(&m->l_create.template, err) < 0)
+        (is_image ? check_image(p, template, err) : check_template(template, err)) < 0)
         return -1;
     return check_limits(p, &m->l_create, err);
 }

@@ -12,6 +12,8 @@
 
 struct sg_permit {
     struct sg_limits least, most; /* of one cell; open_files does not count */
+    char *const *images;          /* borrowed: patterns of images that may be named */
+    size_t image_count;
 };
 
 /* SG_DENIED: not now, or not at all. SG_INVALID: a name that cannot be one. SG_EXHAUSTED: over what

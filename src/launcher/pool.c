@@ -229,6 +229,8 @@ void sg_pool_drop(struct sg_pool *p, struct sg_box *b)
 int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
                  struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
 {
+    if (tier == SG_L_TIER_DOCKER && sg_id_is_valid(template, 't'))
+        return sg_fail(err, SG_UNSUPPORTED, "a snapshot cannot be a container: tier cell can");
     struct sg_pool *p = find(l, tier, template);
     if (look_at_template(p, err) < 0)
         return -1;

@@ -81,11 +81,32 @@ int sg_template_name_check(const char *name, struct sg_err *err)
     return 0;
 }
 
-int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err)
+/* One of an Engine's, in place of a template: the launcher's settings say which may be. */
+static bool is_image(const char *name)
+{
+    return strpbrk(name, ":/@");
+}
+
+static int check_image_name(const char *name, struct sg_err *err)
+{
+    static const char some[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-";
+    const size_t n = strlen(name);
+
+    if (n > TEMPLATE_NAME_MAX || strspn(name, some) != n || strchr("._:/@-", name[0]))
+        return sg_fail(err, SG_INVALID, "%s is neither a template name nor that of an image",
+                       sg_quote(name).s);
+    return 0;
+}
+
+static int check_permitted(const struct sg_who *who, const char *name, bool may_be_image,
+                           struct sg_err *err)
 {
     char **permitted = who->key ? who->key->templates : NULL;
 
-    if (sg_template_name_check(name, err) < 0)
+    const bool is_named = may_be_image && is_image(name);
+
+    if ((is_named ? check_image_name(name, err) : sg_template_name_check(name, err)) < 0)
         return -1;
     for (size_t i = 0; permitted; i++) {
         if (!permitted[i])
@@ -94,6 +115,11 @@ int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_
             break;
     }
     return 0;
+}
+
+int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err)
+{
+    return check_permitted(who, name, false, err);
 }
 
 /* What was asked for, with the defaults filled in. */
@@ -169,6 +195,9 @@ static int choose_wall(struct sg_manager *m, const struct sg_who *who, const str
     if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
         sg_decision_error(&p->decision, err) < 0)
         return -1;
+    if (is_image(p->template) && p->decision.wall != SG_WALL_DOCKER)
+        return sg_fail(err, SG_INVALID, "%s is an image, which tier docker can run, not %s",
+                       sg_quote(p->template).s, sg_wall_names[p->decision.wall]);
     enum sg_l_tier ignored;
     return sg_rules_tier(m, p->decision.wall, &ignored, err);
 }
@@ -192,7 +221,7 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
                       .timeout_ms = c->timeout_ms };
 
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || find_snapshot(m, who, c, &p, err) < 0 ||
-        sg_template_permitted(who, p.template, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
+        check_permitted(who, p.template, true, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
         sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
         sg_pairs_check("env", c->env, c->env_n, true, err) < 0 ||

@@ -6,9 +6,11 @@
   box       a running sandbox of that tenant
   key       of that tenant, for reading and running
   sandbox   a running one, through the E2B door
+  engine    a Docker Engine of our own, with the image `tiny`
 """
 import os
 
+import dockerd
 import e2b_door
 import pytest
 from service import Box, Service
@@ -21,6 +23,15 @@ def service():
     with Service(pool=3, settings={"journal": "1m", "log_level": "debug"}) as shared:
         shared.wait_parked()
         yield shared
+
+
+@pytest.fixture(scope="session")
+def engine():
+    if not dockerd.is_there():
+        pytest.skip("needs root and dockerd")
+    with dockerd.Engine() as own:
+        own.import_tiny()
+        yield own
 
 
 @pytest.fixture

@@ -2,24 +2,14 @@
 """The tier docker behind the service's doors, with a Docker Engine of our own."""
 import signal
 
-import dockerd
 import e2b_door
 import pytest
 from service import Box, Service, wait_for
 
 
-@pytest.fixture(scope="module")
-def engine():
-    if not dockerd.is_there():
-        pytest.skip("needs root and dockerd")
-    with dockerd.Engine() as own:
-        own.import_tiny()
-        yield own
-
-
-def serve(engine, **more):
+def serve(engine):
     return Service(pool=0, settings={"pool": ["base=0", "host=0", "docker:host=1"]},
-                   tables={"docker": {"socket": engine.socket, "image": "tiny", "pull": False, **more}})
+                   tables={"docker": {"socket": engine.socket, "image": "tiny", "images": ["tiny:*"], "pull": False}})
 
 
 @pytest.fixture(scope="module")
@@ -135,50 +125,51 @@ def test_it_survives_the_death_of_daemon_launcher_and_keeper(service, engine):
     wait_for(lambda: len(left(engine, service)) <= 1, 60, "the end of all but the parked one")
 
 
-def test_an_image_that_is_missing_is_named(engine):
-    with serve(engine, image="nothing") as own:
-        reply = own.operator.post("/v1/sandboxes", {"tier": "docker"})
-        assert reply.status == 404 and "no image 'nothing'" in str(reply.json), reply
-        assert own.operator.get("/v1/sandboxes", expect=200)["sandboxes"] == []
-        assert Box(own.operator, {"tier": "cell"}).destroy().status == 204
+def test_images_are_named_where_the_settings_permit_it(service):
+    def refused(template, status, words, tier="docker"):
+        reply = service.operator.post("/v1/sandboxes", {"tier": tier, "template": template})
+        assert reply.status == status and words in str(reply.json), reply
+
+    named = Box(service.operator, {"tier": "docker", "template": "tiny:latest"})
+    assert (named.made["template"], named.sh("id -u")["stdout"]) == ("tiny:latest", "1000\n")
+    named.destroy()
+    refused("tiny:other", 404, "no image 'tiny:other'")
+    refused("nothing", 404, "no image 'nothing'")
+    refused("elsewhere.example/tiny:latest", 403, "docker.images")
+    refused("tiny:latest", 400, "tier docker", tier="cell")
+    refused("../x", 400, "image")
+    assert service.operator.get("/v1/sandboxes", expect=200)["sandboxes"] == []
 
 
-def test_an_engine_that_goes_is_told_and_one_that_comes_back_is_cleaned(engine):
-    with dockerd.Engine() as mortal:
-        mortal.import_tiny()
-        lose_engine(mortal)
-
-
-def lose_engine(engine):
-    with serve(engine) as own:
-        box = Box(own.operator, {"tier": "docker"})
-        wait_for(lambda: parked(own), 120, "a parked container")
-        engine.kill9()
-        assert box.sh("echo still")["stdout"] == "still\n"
-        reply = wait_for(lambda: (lambda r: r if r.status == 503 else r.status == 201 and
-                                  own.operator.delete(f"/v1/sandboxes/{r.json['id']}") and None)(
-            own.operator.post("/v1/sandboxes", {"tier": "docker"})))
-        assert "no Docker Engine answers at" in str(reply.json), reply
-        assert box.destroy().status == 204
-        engine.start()
-        wait_for(lambda: Box(own.operator, {"tier": "docker"}).sh("echo back")["stdout"] == "back\n")
-        own.operator.delete("/v1/sandboxes", expect=200)
-    assert left(engine, own) == []
-
-
-def test_without_an_engine_the_tier_is_refused_with_the_remedy(engine):
+def test_without_an_engine_the_tier_is_refused_with_the_remedy():
     with Service(pool=0) as own:
         reply = own.operator.post("/v1/sandboxes", {"tier": "docker"})
         assert reply.status == 501 and "docker.socket" in str(reply.json), reply
         assert own.operator.post("/v1/route", {"operation": "bulk_scan"}, expect=200)["tier"] == "cell"
 
 
-def test_sigterm_leaves_them_and_the_next_start_takes_them_over(engine):
-    own = serve(engine)
-    with own:
-        box = Box(own.operator, {"tier": "docker"})
-        box.sh("echo kept > /workspace/x")
-        own.end(signal.SIGTERM)
-        own.start()
-        assert box.sh("cat /workspace/x")["stdout"] == "kept\n"
-    assert left(engine, own) == []
+def test_sigterm_leaves_them_and_the_next_start_takes_them_over(service, box):
+    box.sh("echo kept > /workspace/x")
+    service.end(signal.SIGTERM)
+    service.start()
+    assert box.sh("cat /workspace/x")["stdout"] == "kept\n"
+
+
+def test_an_engine_that_goes_is_told_and_one_that_comes_back_is_cleaned(service, engine):
+    box = Box(service.operator, {"tier": "docker"})
+    wait_for(lambda: parked(service), 120, "a parked container")
+    engine.kill9()
+    assert box.sh("echo still")["stdout"] == "still\n"
+
+    def create():
+        reply = service.operator.post("/v1/sandboxes", {"tier": "docker"})
+        if reply.status == 201:
+            service.operator.delete(f"/v1/sandboxes/{reply.json['id']}", expect=204)
+        return reply
+
+    told = wait_for(lambda: (lambda r: r if r.status == 503 else None)(create()))
+    assert "no Docker Engine answers at" in str(told.json), told
+    assert box.destroy().status == 204
+    engine.start()
+    wait_for(lambda: create().status == 201, 120, "a create")
+    wait_for(lambda: len(left(engine, service)) <= 1, 60, "the end of all but the parked one")
