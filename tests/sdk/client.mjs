@@ -351,6 +351,26 @@ const alone = {
     assert.equal(await Secret.exists('js-secret'), false)
     await rejects(Secret.update('js-secret', 'x'), 'SecretNotFoundError')
   },
+  async 'network settings are enforced and change while it runs'() {
+    need(Sandbox.prototype.updateNetwork, 'updateNetwork')
+    const [host, port] = process.env.SDK_FAR.split(' ')
+    const script = `import socket; print(socket.create_connection(('${host}', ${port}), 5).recv(1))`
+    const reaches = async (b) =>
+      (await b.commands.run(`python3 -c "${script}" 2>/dev/null || true`)).stdout === "b'+'\n"
+    const free = await Sandbox.create(template)
+    assert.ok(await reaches(free))
+    await free.updateNetwork({ denyOut: [host] })
+    assert.ok(!(await reaches(free)))
+    await free.updateNetwork({ denyOut: ['0.0.0.0/0'], allowOut: [host] })
+    assert.ok(await reaches(free))
+    await free.updateNetwork({ allowInternetAccess: false })
+    assert.ok(!(await reaches(free)))
+    await free.kill()
+    const closed = await Sandbox.create(template, { allowInternetAccess: false })
+    const some = await Sandbox.create(template, { network: { denyOut: ['0.0.0.0/0'], allowOut: [host] } })
+    assert.deepEqual([await reaches(closed), await reaches(some)], [false, true])
+    await Promise.all([closed.kill(), some.kill()])
+  },
   async 'a wrong key is refused'() {
     const error = await rejects(Sandbox.create(template, { apiKey: 'e2b_' + '0'.repeat(40) }))
     assert.ok(error.name === 'AuthenticationError' || /401/.test(error.message), error)

@@ -151,6 +151,31 @@ def what_the_server_lacks_is_refused_with_a_reason():
 
 
 @alone
+def network_settings_are_enforced_and_change_while_it_runs():
+    if not hasattr(Sandbox, "update_network"):
+        raise Skip("update_network")
+    host, port = os.environ["SDK_FAR"].split()
+    script = f"import socket; print(socket.create_connection(('{host}', {port}), 5).recv(1))"
+
+    def reaches(box):
+        return box.commands.run(f'python3 -c "{script}" 2>/dev/null || true').stdout == "b'+'\n"
+    free = Sandbox.create(TEMPLATE, timeout=60)
+    assert reaches(free)
+    free.update_network({"deny_out": [host]})
+    assert not reaches(free)
+    free.update_network({"deny_out": ["0.0.0.0/0"], "allow_out": [host]})
+    assert reaches(free)
+    free.update_network({"allow_internet_access": False})
+    assert not reaches(free)
+    free.kill()
+    closed = Sandbox.create(TEMPLATE, timeout=60, allow_internet_access=False)
+    some = Sandbox.create(TEMPLATE, timeout=60, network={"deny_out": ["0.0.0.0/0"], "allow_out": [host]})
+    assert not reaches(closed) and reaches(some)
+    closed.kill()
+    some.kill()
+
+
+@alone
 def a_snapshot_is_a_template_and_survives_its_sandbox():
     box = Sandbox.create(TEMPLATE, timeout=60)
     if not hasattr(box, "create_snapshot"):

@@ -6,7 +6,9 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import socket
 import subprocess
+import threading
 
 import built_template
 import clients
@@ -19,11 +21,38 @@ ALL_SECONDS = 900  # to install and run all
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 
+class Far:
+    """A server that greets, on an address of this machine that is not loopback's: what sandboxes reach, or not.
+    A machine of its own needs one, and so has one; no packet is sent to find it."""
+
+    def __init__(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))
+            self.address = probe.getsockname()[0]
+        self.sock = socket.create_server((self.address, 0))
+        self.port = self.sock.getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                conn, _ = self.sock.accept()
+                with conn:
+                    conn.sendall(b"+")
+
+    def close(self):
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+
+
 def serve(pool, has_tls):
     """A service whose clients get the template that they name by themselves."""
     with contextlib.ExitStack() as stack:
         try:
-            service = Service(pool=pool, template="base")
+            far = Far()
+            stack.callback(far.close)
+            service = Service(pool=pool, template="base", gate={"permit": [f"{far.address}/32"]})
+            service.far = f"{far.address} {far.port}"
             service.trust = clients.authority(service) if has_tls else {}
             stack.enter_context(service)
         except built_template.Unavailable as why:
