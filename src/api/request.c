@@ -194,6 +194,9 @@ static int authenticate(struct sg_exchange *x, struct sg_err *err)
         return sg_fail(err, SG_DENIED, "a key is needed");
     }
     memcpy(who.request_id, c->who.request_id, sizeof who.request_id);
+    const char *parent = sg_call_header(c, "traceparent");
+    if (parent) /* one that makes no sense is as none: W3C Trace Context, 3.2 */
+        (void)sg_traceparent_parse(sg_str_of(parent), &who.trace);
     c->who = who;
     if (sg_call_charge(c, who.org, err) < 0)
         return -1;

@@ -8,6 +8,7 @@
 
 #include "base/parse.h"
 #include "base/str.h"
+#include "config/endpoint.h"
 #include "config/mapping.h"
 #include "base/banned.h"
 
@@ -149,6 +150,12 @@ int sg_check_url(const char *text, struct sg_err *err)
     if (!*text) /* as if it were not set */
         return 0;
     return sg_fail(err, SG_INVALID, "%s is not http[s]://HOST:PORT or unix:PATH", sg_quote(text).s);
+}
+
+int sg_check_endpoint(const char *text, struct sg_err *err)
+{
+    struct sg_endpoint ignored;
+    return *text ? sg_endpoint_parse(text, &ignored, err) : 0;
 }
 
 int sg_check_copy(const char *text, struct sg_err *err)

@@ -56,6 +56,10 @@ struct sg_config {
     char *docker_socket, *docker_image; /* "": no Engine; the template's own */
     struct sg_strlist docker_images;    /* patterns of others that may be asked for */
     bool docker_pull;
+    char *otlp_endpoint, *otlp_headers; /* "": no traces; a file, or "": none */
+    char *otlp_ca, *otlp_environment;   /* "": the system's own list; where this is */
+    uint64_t otlp_spool_bytes;
+    bool otlp_content;
     char *usage_prices;             /* as router_rules */
     char *intercept_rules;          /* the same */
     struct sg_strlist router_tiers; /* the tiers that count as there; none: what is there */

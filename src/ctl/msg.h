@@ -103,6 +103,7 @@ enum sg_msg_type {
     /* launcher to daemon, unasked */
     SG_MSG_L_ENDED,
     SG_MSG_L_GATE,
+    SG_MSG_L_EXPORT,
     /* launcher to gate */
     SG_MSG_G_ATTACH,
     SG_MSG_G_DETACH,
@@ -132,6 +133,9 @@ enum sg_msg_type {
     SG_MSG_PUT,
     /* daemon to launcher */
     SG_MSG_L_VOLUME_LIMIT,
+    /* daemon to exporter, and its answer */
+    SG_MSG_X_POST,
+    SG_MSG_X_POSTED,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -470,6 +474,14 @@ struct sg_msg_k_state {
     struct sg_text version, why; /* why: it is not up */
 };
 
+/* ---- the exporter ---- */
+
+enum { SG_X_TAKEN, SG_X_LATER, SG_X_REFUSED }; /* X_POSTED verdict */
+struct sg_msg_x_posted {
+    uint32_t verdict, status, wait_ms; /* status: of HTTP, or 0; wait: that was asked for, or 0 */
+    struct sg_text why;
+};
+
 struct sg_msg {
     enum sg_msg_type type;
     uint32_t id;    /* chosen by the asker, repeated in the reply; 0 in events */
@@ -532,6 +544,7 @@ struct sg_msg {
         struct sg_msg_k_name k_name;
         struct sg_msg_k_made k_made;
         struct sg_msg_k_state k_state;
+        struct sg_msg_x_posted x_posted;
     };
 };
 
@@ -551,6 +564,8 @@ enum sg_msg_role {
     SG_ROLE_KEEPER_ASK, /* launcher and keeper */
     SG_ROLE_KEEPER_ANSWER,
     SG_ROLE_KEEPER_NEWS,
+    SG_ROLE_EXPORT_ASK, /* daemon and exporter */
+    SG_ROLE_EXPORT_ANSWER,
 };
 enum sg_field_kind { SG_FIELD_U32, SG_FIELD_U64, SG_FIELD_TEXT, SG_FIELD_TEXTS, SG_FIELD_BYTES };
 

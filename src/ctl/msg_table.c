@@ -234,6 +234,10 @@ static const struct sg_field k_state[] = { U32(k_state, is_up, 1),
                                            TEXT(k_state, version, LABEL_MAX),
                                            TEXT(k_state, why, TEXT_MAX) };
 
+static const struct sg_field x_posted[] = { U32(x_posted, verdict, SG_X_REFUSED),
+                                            U32(x_posted, status, 999), U32(x_posted, wait_ms, ANY),
+                                            TEXT(x_posted, why, TEXT_MAX) };
+
 /* clang-format off */
 #define ROW(name, role, fds, fields) { name, role, fds, SG_COUNT(fields), fields }
 #define BARE(name, role)             { name, role, 0, 0, NULL }
@@ -311,6 +315,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_RULED] = ROW("l_ruled", SG_ROLE_ANSWER, 1, l_ruled),
     [SG_MSG_L_ENDED] = ROW("l_ended", SG_ROLE_NEWS, 0, l_ended),
     [SG_MSG_L_GATE] = { "l_gate", SG_ROLE_NEWS, 1, 0, NULL },
+    [SG_MSG_L_EXPORT] = { "l_export", SG_ROLE_NEWS, 1, 0, NULL },
     [SG_MSG_G_ATTACH] = ROW("g_attach", SG_ROLE_ORDER, SG_G_FD_COUNT, l_name),
     [SG_MSG_G_DETACH] = ROW("g_detach", SG_ROLE_ORDER, 0, l_name),
     [SG_MSG_G_DAEMON] = { "g_daemon", SG_ROLE_ORDER, 1, 0, NULL },
@@ -328,4 +333,6 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_K_FAILED] = ROW("k_failed", SG_ROLE_KEEPER_ANSWER, 0, error),
     [SG_MSG_K_LISTED] = ROW("k_listed", SG_ROLE_KEEPER_ANSWER, 0, l_listed),
     [SG_MSG_K_STATE] = ROW("k_state", SG_ROLE_KEEPER_NEWS, 0, k_state),
+    [SG_MSG_X_POST] = { "x_post", SG_ROLE_EXPORT_ASK, 1, 0, NULL },
+    [SG_MSG_X_POSTED] = ROW("x_posted", SG_ROLE_EXPORT_ANSWER, 0, x_posted),
 };

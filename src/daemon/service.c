@@ -26,6 +26,7 @@
 #include "link/tls.h"
 #include "loop/loop.h"
 #include "manager/manager.h"
+#include "manager/trace.h"
 #include "meter/audit.h"
 #include "store/store.h"
 #include "base/banned.h"
@@ -50,6 +51,7 @@ struct service {
     struct sg_io launcher; /* a duplicate: only its end is of interest */
     int journal_fd, upload_fd, tcp_fd, unix_fd;
     struct sg_manager_options manager_options;
+    struct sg_trace_options traces;
     char *domain; /* owned; NULL: none */
     bool is_draining;
     struct sg_err failure; /* kind SG_OK: none */
@@ -98,6 +100,27 @@ static int open_uploads(struct service *s, struct sg_err *err)
     s->upload_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (s->upload_fd < 0)
         return sg_fail_sys(err, "open the directory of uploads");
+    return 0;
+}
+
+/* SG_OK without traces, too. */
+static int open_spool(struct service *s, struct sg_err *err)
+{
+    const struct sg_settings *set = s->o->settings;
+    sg_auto_free char *path = sg_printf("%s/spans", s->o->dir);
+    if (!set->otlp_environment)
+        return 0;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return sg_fail_sys(err, "make the directory of the spans");
+    s->traces = (struct sg_trace_options) { .dir_fd = open(path, O_RDONLY | O_DIRECTORY |
+                                                                     O_NOFOLLOW | O_CLOEXEC),
+                                            .max_bytes = set->otlp_spool_bytes,
+                                            .environment = set->otlp_environment,
+                                            .version = SG_VERSION,
+                                            .has_content = set->otlp_content };
+    if (s->traces.dir_fd < 0)
+        return sg_fail_sys(err, "open the directory of the spans");
+    s->manager_options.traces = &s->traces;
     return 0;
 }
 
@@ -273,6 +296,10 @@ static int start(struct service *s, struct sg_err *err)
         return -1;
     }
     set_manager_options(s);
+    if (open_spool(s, err) < 0) {
+        sg_close_p(&launcher_fd);
+        return -1;
+    }
     s->manager = sg_manager_new(s->loop, s->store, s->audit, launcher_fd, &s->manager_options,
                                 manager_ready, s, err);
     if (!s->manager)

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "config/endpoint.h"
 #include "base/banned.h"
 
 enum { MAX_PEM_BYTES = 1 << 20 };
@@ -97,6 +98,28 @@ static int read_prices(const char *named, struct sg_prices *ret, struct sg_err *
     return sg_prices_parse((struct sg_str) { (const char *)text.p, text.n }, path, ret, err);
 }
 
+/* The headers are the exporter's; here they are only looked at, while somebody is there to hear
+ * that they make no sense. */
+static int take_otlp(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
+{
+    char *ignored[SG_HEADERS_MAX];
+    sg_auto_buf text;
+    sg_buf_init(&text, SG_HEADERS_MAX_BYTES);
+    if (!*c->otlp_endpoint)
+        return 0;
+    const int got = sg_headers_read(c->otlp_headers, &text, ignored, err);
+    if (text.p)
+        explicit_bzero(text.p, text.n);
+    if (got < 0)
+        return sg_wrap(err, "otlp.headers");
+    if (*c->otlp_ca && access(c->otlp_ca, R_OK) < 0)
+        return sg_fail(err, SG_INVALID, "otlp.ca: %s: %s", sg_quote(c->otlp_ca).s, strerror(errno));
+    s->otlp_environment = sg_strdup(c->otlp_environment);
+    s->otlp_spool_bytes = c->otlp_spool_bytes;
+    s->otlp_content = c->otlp_content;
+    return 0;
+}
+
 /* router.tiers: a host with more or less than this one, to try rules. */
 static int take_tiers(const struct sg_strlist *tiers, struct sg_walls *ret, struct sg_err *err)
 {
@@ -121,6 +144,8 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     s->has_walls = c->router_tiers.n > 0;
     if (read_prices(c->usage_prices, &s->prices, err) < 0)
         return sg_wrap(err, "read the prices");
+    if (take_otlp(c, s, err) < 0)
+        return -1;
     s->state_dir = sg_printf("%s/daemon", c->state_dir);
     s->seal_dir = sg_printf("%s/seal", c->state_dir);
     s->template = sg_strdup(c->serve_template);
@@ -170,6 +195,7 @@ void sg_settings_done(struct sg_settings *s)
     free(s->seal_dir);
     free(s->template);
     free(s->log_level);
+    free(s->otlp_environment);
     free(s->tls_cert);
     free(s->domain);
     free(s->tls_key);

@@ -25,6 +25,9 @@ struct sg_settings { /* all texts owned */
     bool has_walls;
     struct sg_nets permitted; /* owned: of the gate */
     struct sg_prices prices;
+    char *otlp_environment; /* NULL: no traces */
+    uint64_t otlp_spool_bytes;
+    bool otlp_content;
 };
 
 int sg_settings_load(struct sg_settings *ret, struct sg_err *err);

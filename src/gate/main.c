@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "gate/gate.h"
 #include "gate/seccomp_data.h"
+#include "net/resolv.h"
 #include "sys/confine.h"
 #include "sys/kfile.h"
 #include "base/banned.h"
@@ -37,24 +38,12 @@ static int check_descriptors(struct sg_err *err)
     return 0;
 }
 
-/* The lines "nameserver ADDRESS" of resolv.conf(5), where the settings name none. */
+/* Where the settings name none. */
 static size_t own_servers(char *text, char **ret)
 {
-    size_t n = 0;
     if (sg_file_read(AT_FDCWD, "/etc/resolv.conf", text, TEXT_MAX, NULL) < 0)
         return 0;
-    for (char *line = text; *line && n < SERVERS_MAX;) {
-        char *end = line + strcspn(line, "\n");
-        const bool is_last = !*end;
-        *end = '\0';
-        if (sg_starts_with(line, "nameserver") && (line[10] == ' ' || line[10] == '\t')) {
-            char *word = line + 10 + strspn(line + 10, " \t");
-            word[strcspn(word, " \t#;%")] = '\0';
-            ret[n++] = word;
-        }
-        line = is_last ? end : end + 1;
-    }
-    return n;
+    return sg_resolv_servers(text, ret, SERVERS_MAX);
 }
 
 static void on_signal(void *arg, const struct signalfd_siginfo *info)

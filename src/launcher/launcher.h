@@ -7,7 +7,7 @@
  *     main.c     settings, the order of starting and ending
  *     listen.c   the service's own sockets, which outlive any daemon
  *     child.c    keeps a program running: daemon.c  sandglassd, gate.c  sandglass-gate,
- *                keeper.c  sandglass-keeper
+ *                keeper.c  sandglass-keeper, export.c  sandglass-export
  *     netsock.c  the gate's sockets inside a sandbox
  *     conn.c     the packets between the two
  *     permit.c   what may be asked                 serve.c   what is done about it
@@ -25,6 +25,7 @@
 #include "launcher/box.h"
 #include "launcher/conn.h"
 #include "launcher/daemon.h"
+#include "launcher/export.h"
 #include "launcher/gate.h"
 #include "launcher/keeper.h"
 #include "launcher/permit.h"
@@ -68,6 +69,7 @@ struct sg_launcher {
     struct sg_daemon daemon;
     struct sg_gate_link gate;
     struct sg_keeper_link keeper;
+    struct sg_export_link export;
     enum sg_stopping stopping;
     struct sg_timer stop_timer;
     struct sg_io parent; /* fd: pidfd of whoever started us */

@@ -50,7 +50,8 @@ static const uint64_t STOP_NS = 25000000000u, STOP_ALL_NS = 240000000000u,
 static bool is_all_ended(struct sg_launcher *l)
 {
     const unsigned staying = l->stopping == SG_STOP_LEAVE ? l->claimed_count : 0;
-    if (l->daemon.child.pid > 0 || l->gate.child.pid > 0 || l->box_count != staying)
+    if (l->daemon.child.pid > 0 || l->gate.child.pid > 0 || l->export.child.pid > 0 ||
+        l->box_count != staying)
         return false;
     sg_keeper_stop(l); /* the boxes needed it */
     return l->keeper.child.pid <= 0;
@@ -71,6 +72,7 @@ void sg_launcher_daemon_gone(struct sg_launcher *l)
 {
     sg_conn_close(l);
     sg_gate_stop(l);
+    sg_export_stop(l);
     sg_maker_end(l);
     go_on_stopping(l);
 }
@@ -324,6 +326,16 @@ static int start_keeper(struct sg_launcher *l, const struct sg_config *c, struct
     return sg_keeper_start(l, err);
 }
 
+static void find_export(struct sg_launcher *l, const struct sg_config *c, const struct arguments *a)
+{
+    sg_auto_free char *program =
+        a->peer_fd < 0 && *c->otlp_endpoint ? sg_child_program("sandglass-export", "export") : NULL;
+    if (program && access(program, X_OK) == 0)
+        l->export.program = sg_take_ptr(&program);
+    else if (program)
+        sg_log(SG_LOG_ERROR, "traces are not sent: sandglass-export is not installed");
+}
+
 /* After one that was killed its daemon may still be on its way out, and hold the port. */
 static int listen_tcp(const struct sg_launcher *l, const char *address, struct sg_err *err)
 {
@@ -367,6 +379,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     sg_adopt_all(l);
     sg_container_sweep(l);
     sg_adopt_pool(l);
+    find_export(l, c, a);
     if (start_gate(l, a, err) < 0 || connect_daemon(l, a, err) < 0)
         return -1;
     sg_maker_begin(l);
@@ -380,6 +393,7 @@ static struct sg_launcher *new_launcher(void)
     l->gate.io.fd = l->gate.own_net_fd = l->gate.child.gone.fd = -1;
     l->keeper.io.fd = l->keeper.child.gone.fd = -1;
     sg_packet_init(&l->keeper.packet);
+    l->export.child.gone.fd = -1;
     sg_vault_init(&l->vault);
     sg_map_init(&l->by_id);
     sg_packet_init(&l->packet);
@@ -416,6 +430,7 @@ static void free_launcher(struct sg_launcher *l)
     free(l->keeper.program);
     free(l->set.docker_image);
     free(l->set.docker_template);
+    free(l->export.program);
     free(l);
 }
 

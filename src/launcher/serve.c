@@ -45,6 +45,7 @@ static int hello(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     l->conn.epoch = m->l_hello.epoch;
     sg_conn_send(l, &r, -1);
     sg_gate_join(l);
+    sg_export_join(l);
     return 0;
 }
 

@@ -152,6 +152,7 @@ static void take_files(struct one *o)
     for (const char *const *a = o->t->after; a && *a; a++)
         n += named(o->batch, *a)->handed_n;
     o->spec = *spec;
+    o->spec.tool = "batch";
     o->files = sg_alloc((n + 1) * sizeof *o->files);
     n = 0;
     for (size_t i = 0; i < spec->file_count; i++)

@@ -67,6 +67,9 @@ struct sg_code_run {
     struct sg_str left;
     bool has_ended; /* all was given out but what is in `extra` */
     struct sg_later wake;
+    struct sg_trace trace; /* that it is a part of */
+    int64_t began_ms;      /* unix; 0: not by us */
+    char *shown;           /* owned: its beginning as JSON, for traces; NULL: not for them */
 };
 
 struct sg_code_kernel {

@@ -8,6 +8,7 @@
 #include "manager/budget.h"
 #include "manager/code_internal.h"
 #include "manager/life.h"
+#include "manager/trace.h"
 #include "tier/peer.h"
 #include "base/banned.h"
 
@@ -64,6 +65,7 @@ void sg_code_run_unref(struct sg_code_run *r)
     sg_buf_done(&r->out);
     sg_buf_done(&r->extra);
     free(r->failed);
+    free(r->shown);
     free(r);
 }
 
@@ -132,6 +134,7 @@ static void begin(struct sg_code_context *c, struct sg_code_run *r)
     k->running = r;
     r->next = NULL;
     r->state = SG_CODE_RUNS;
+    r->began_ms = sg_manager_unix_ms();
     r->at = k->watch.exec->total_bytes;
     c->runs++;
     if (r->client)
@@ -224,6 +227,7 @@ void sg_code_run_over(struct sg_code_context *c)
         sg_exec_forget_writable(k->watch.exec, c);
     sg_timer_stop(loop_of(c), &k->nag);
     k->nags = 0;
+    sg_trace_code(r);
     end_in_context(r);
     if (k->last) {
         k->last->context = NULL;
@@ -379,6 +383,17 @@ static void hold(struct sg_code_run *r, struct sg_code_client *client)
     client->run = r;
 }
 
+static char *shown_code(struct sg_str code)
+{
+    enum { SHOWN_BYTES = 4096 };
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, 8 * SHOWN_BYTES);
+    sg_json_init(&j, &out);
+    sg_json_text(&j, (struct sg_str) { code.p, code.n < SHOWN_BYTES ? code.n : SHOWN_BYTES });
+    return sg_strdup(sg_buf_cstr(&out));
+}
+
 int sg_code_run(struct sg_code_context *c, const struct sg_who *who,
                 const struct sg_code_spec *spec, struct sg_code_client *client, struct sg_err *err)
 {
@@ -406,6 +421,9 @@ int sg_code_run(struct sg_code_context *c, const struct sg_who *who,
         return -1;
     }
     r->timeout_ms = spec->timeout_ms;
+    r->trace = who->trace;
+    if (sg_traces_want_content(s->manager))
+        r->shown = shown_code(spec->code);
     hold(r, client);
     *k->end = r;
     k->end = &r->next;

@@ -16,6 +16,7 @@
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
+#include "manager/trace.h"
 #include "manager/traits.h"
 #include "manager/volume.h"
 #include "tier/tier.h"
@@ -293,6 +294,7 @@ int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
     if ((unsigned)p.decision.network < (unsigned)s->network.mode) /* what the rules leave of it */
         s->network.mode = (enum sg_net_mode)p.decision.network;
     s->created_ms = sg_manager_unix_ms();
+    s->life->trace = who->trace;
     sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);
     sg_pairs_copy(&s->env, c->env, c->env_n);
     sg_mounts_copy(s, who, c->mounts, c->mounts_n);
@@ -329,6 +331,7 @@ static void row_gone(struct sg_sandbox *s)
     (void)sg_life_failed(s,
                          &ignored); /* a row "creating" that stays is removed at the next start */
     sg_life_event(s, "sandbox.failed", "cause", err.msg);
+    sg_trace_create(s, &err);
     sg_destroy_forget(s);
     s->manager->metrics.errors[err.kind]++;
     sg_life_answer(&s->life->waiting, NULL, &err);
@@ -406,6 +409,8 @@ static void running(struct sg_sandbox *s)
     sg_histogram_add(&m->metrics.create, sg_loop_now(m->loop) - life->began_ns);
     sg_life_event(s, is_first ? "sandbox.created" : "sandbox.recreated", "template", s->template);
     sg_usage_created(s);
+    if (is_first)
+        sg_trace_create(s, NULL);
     sg_life_end(s, NULL);
 }
 

@@ -64,6 +64,9 @@ struct sg_exec *sg_exec_find(struct sg_sandbox *s, const char *id, struct sg_err
 struct sg_exec *sg_exec_find_pid(struct sg_sandbox *s, uint32_t pid); /* a running one */
 struct sg_exec *sg_exec_next(struct sg_sandbox *s, size_t *cursor);
 
+/* What it used, or has used so far. */
+void sg_exec_amounts(const struct sg_exec *x, struct sg_amounts *ret);
+
 /* ---- output: pulled ---- */
 
 struct sg_reader {

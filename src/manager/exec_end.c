@@ -5,6 +5,8 @@
 
 #include "base/auto.h"
 #include "manager/exec_internal.h"
+#include "manager/life.h"
+#include "manager/trace.h"
 #include "tier/peer.h"
 #include "base/banned.h"
 
@@ -70,6 +72,25 @@ static void keep_lingering(struct sg_exec *x)
     sg_exec_watch_streams(x);
 }
 
+/* The kernel counts its processor time; of the rest it has its share of what its sandbox held
+ * meanwhile: memory by its own peak, the network by what passed while it ran. */
+void sg_exec_amounts(const struct sg_exec *x, struct sg_amounts *ret)
+{
+    const struct sg_sandbox *s = x->sandbox;
+    const struct sg_life *life = s->life;
+    const int64_t end_ms = x->ended_ms ? x->ended_ms : sg_manager_unix_ms();
+    const uint64_t ms = end_ms > x->started_ms ? (uint64_t)(end_ms - x->started_ms) : 0;
+    const uint64_t net = life->net_in + life->net_out, before = sg_exec_impl(x)->net_before;
+
+    *ret = (struct sg_amounts) { .cpu_ns = x->cpu_ns,
+                                 .mem_mib_ms = (x->max_rss_bytes >> 20) * ms,
+                                 .vcpu_milli_ms = s->limits.cpu_milli * ms,
+                                 .allotted_mib_ms = (s->limits.mem_bytes >> 20) * ms,
+                                 .disk_mib_ms = (life->disk_used_bytes >> 20) * ms,
+                                 .wall_ms = ms,
+                                 .net_bytes = net > before ? net - before : 0 };
+}
+
 static void announce(struct sg_exec *x)
 {
     struct sg_metrics *m = &x->sandbox->manager->metrics;
@@ -78,6 +99,7 @@ static void announce(struct sg_exec *x)
     sg_auto_free char *detail = sg_exec_detail(x, false);
     sg_sandbox_event(x->sandbox, "exec.ended", detail);
     sg_sandbox_used(x->sandbox, 1, 0, x->total_bytes);
+    sg_trace_exec(x);
 }
 
 static void complete(struct sg_exec *x)

@@ -49,6 +49,8 @@ struct sg_exec_impl {
     bool is_released;
     bool was_cut;          /* its journal has lost something */
     bool has_told_trouble; /* once, in the log */
+    struct sg_trace trace; /* that it is a part of */
+    uint64_t net_before;   /* bytes of the sandbox's network when it began */
     uint64_t held_bytes;   /* of its journal, as counted in the set */
 };
 

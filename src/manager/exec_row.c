@@ -57,6 +57,12 @@ static void write_spec(const struct sg_exec *x, struct sg_buf *out)
     sg_json_u64(&j, x->pid);
     sg_json_key(&j, "deadline");
     sg_json_u64(&j, (uint64_t)sg_exec_impl(x)->deadline_ms);
+    if (sg_exec_impl(x)->trace.is_set)
+        put_text(&j, "trace", sg_traceparent_format(&sg_exec_impl(x)->trace).s);
+    if (x->max_rss_bytes) {
+        sg_json_key(&j, "rss");
+        sg_json_u64(&j, x->max_rss_bytes);
+    }
     sg_json_close(&j, '}');
 }
 
@@ -92,9 +98,9 @@ void sg_exec_put_row(struct sg_exec *x, void (*done)(void *arg, const struct sg_
 
 struct spec {
     const struct sg_jval *argv;
-    const char *cwd, *user, *tag;
+    const char *cwd, *user, *tag, *trace;
     bool tty, in, background, kernel;
-    uint64_t pid, deadline;
+    uint64_t pid, deadline, rss;
 };
 
 static int read_spec(const char *text, struct sg_arena *a, struct spec *ret, struct sg_err *err)
@@ -111,6 +117,8 @@ static int read_spec(const char *text, struct sg_arena *a, struct spec *ret, str
         { "kernel", SG_JT_BOOL, AT(kernel), 0, 0, false },
         { "pid", SG_JT_U64, AT(pid), 0, UINT32_MAX, false },
         { "deadline", SG_JT_U64, AT(deadline), 0, INT64_MAX, false },
+        { "trace", SG_JT_STRING, AT(trace), 0, 0, false },
+        { "rss", SG_JT_U64, AT(rss), 0, UINT64_MAX, false },
     };
 #undef AT
     const struct sg_jval *v;
@@ -156,6 +164,9 @@ static void fill(struct sg_exec *x, const struct sg_exec_row *r, const struct sp
     x->ended_ms = r->ended_ms;
     x->cpu_ns = (uint64_t)r->cpu_ns;
     sg_exec_impl(x)->deadline_ms = (int64_t)s->deadline;
+    x->max_rss_bytes = s->rss;
+    if (s->trace)
+        (void)sg_traceparent_parse(sg_str_of(s->trace), &sg_exec_impl(x)->trace);
 }
 
 struct sg_exec *sg_exec_of_row(struct sg_sandbox *s, const struct sg_exec_row *r)

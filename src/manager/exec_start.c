@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "manager/budget.h"
 #include "manager/exec_internal.h"
+#include "manager/life.h"
 #include "store/store.h"
 #include "tier/peer.h"
 #include "base/banned.h"
@@ -330,6 +331,8 @@ int sg_exec_start(struct sg_sandbox *s, const struct sg_who *who, const struct s
         sg_exec_drop(x);
         return -1;
     }
+    i->trace = who->trace;
+    i->net_before = s->life->net_in + s->life->net_out;
     i->started = cb;
     i->started_arg = arg;
     i->awaits = SG_AWAITS_SPAWN | SG_AWAITS_ROW;

@@ -16,6 +16,7 @@
 #include "manager/upload.h"
 #include "meter/audit.h"
 #include "tier/peer.h"
+#include "manager/trace.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
@@ -55,7 +56,7 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
                                   struct sg_err *err)
 {
     static const struct sg_tier_ops ops = { sg_death_launcher, launcher_lost, launcher_losing,
-                                            sg_net_gate };
+                                            sg_net_gate, sg_traces_link };
     sg_auto_fd fd = launcher_fd;
     struct sg_manager *m = sg_new(struct sg_manager);
 
@@ -79,7 +80,9 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
     if (getrandom(&m->epoch, sizeof m->epoch, 0) != (ssize_t)sizeof m->epoch)
         m->epoch = (uint32_t)sg_manager_unix_ms();
     m->epoch |= 1; /* 0 means any */
-    if (load(m, err) < 0 || !(m->tier = sg_tier_new(l, sg_take_fd(&fd), &ops, m, err))) {
+    m->o.traces = NULL;
+    if ((o->traces && sg_traces_start(m, o->traces, err) < 0) || load(m, err) < 0 ||
+        !(m->tier = sg_tier_new(l, sg_take_fd(&fd), &ops, m, err))) {
         sg_manager_free(m);
         return NULL;
     }
@@ -175,6 +178,7 @@ void sg_manager_free(struct sg_manager *m)
         end_sandbox(s, &err);
     sg_tier_free(m->tier);
     sg_net_free(m, &err);
+    sg_traces_free(m);
     sg_reconcile_free(m);
     sg_recover_free(m);
     sg_refusals_sum(m);

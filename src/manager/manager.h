@@ -19,6 +19,7 @@ struct sg_audit;
 struct sg_seal_key;
 struct sg_store;
 struct sg_usage_row;
+struct sg_trace_options;
 struct sg_buf;
 
 struct sg_manager_options {
@@ -33,10 +34,11 @@ struct sg_manager_options {
     int journal_dir_fd; /* borrowed: where journals live */
     int upload_dir_fd;  /* the same for archives of builds; -1: none are taken */
     struct sg_quota default_quota;
-    uint64_t reconcile_ms;             /* between two looks at everything */
-    const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
-    const struct sg_nets *permitted;   /* private networks that rules may allow; NULL: none */
-    const struct sg_prices *prices;    /* borrowed; NULL: the built-in ones */
+    uint64_t reconcile_ms;                 /* between two looks at everything */
+    const struct sg_seal_key *seal_to;     /* borrowed: public; NULL: no secrets are kept (tests) */
+    const struct sg_nets *permitted;       /* private networks that rules may allow; NULL: none */
+    const struct sg_prices *prices;        /* borrowed; NULL: the built-in ones */
+    const struct sg_trace_options *traces; /* borrowed for the call; NULL: none */
 };
 
 /* Takes `launcher_fd`; borrows the rest. Loads the store, adopts what lives, ends what nobody

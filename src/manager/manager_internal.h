@@ -32,6 +32,7 @@ struct sg_reconcile;
 struct sg_net_change;
 struct sg_peer;
 struct sg_tier;
+struct sg_traces;
 
 /* ---- metrics ---- */
 
@@ -99,8 +100,9 @@ struct sg_manager {
     struct sg_map netlayers; /* owned: net_layer.c */
     struct sg_manager_options o;
     struct sg_prices prices;
-    char *default_template; /* owned; o.default_template */
-    uint32_t epoch;         /* of our connections to inits: not that of the daemon before us */
+    struct sg_traces *traces; /* owned; NULL: none; trace.c */
+    char *default_template;   /* owned; o.default_template */
+    uint32_t epoch;           /* of our connections to inits: not that of the daemon before us */
     bool is_ready, is_ending;
 
     struct sg_map sandboxes, orgs, keys, keys_by_hash, snapshots;

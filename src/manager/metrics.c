@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "manager/life.h"
+#include "manager/trace.h"
 #include "tier/tier.h"
 
 #include "base/banned.h"
@@ -131,6 +132,19 @@ static void hits(struct sg_manager *m, struct sg_buf *out)
     for (unsigned i = 0; i < SG_HIT_COUNT; i++)
         sg_buf_addf(out, "sandglass_limit_hits_total{limit=\"%s\"} %" PRIu64 "\n", names[i],
                     m->metrics.hits[i]);
+    const struct sg_trace_counts t = sg_traces_counts(m);
+    const struct {
+        const char *name, *help;
+        uint64_t value;
+    } spans[] = { { "sandglass_spans_total", "Spans of operations.", t.spans },
+                  { "sandglass_spans_dropped_total", "Spans that went unsent.", t.dropped },
+                  { "sandglass_span_files_sent_total", "Files of spans taken.", t.sent_files },
+                  { "sandglass_span_files_refused_total", "The same, refused.", t.refused_files },
+                  { "sandglass_spans_spooled_bytes", "Spans that wait.", t.spooled_bytes } };
+    for (size_t i = 0; i < SG_COUNT(spans); i++) {
+        head(out, spans[i].name, i < SG_COUNT(spans) - 1 ? "counter" : "gauge", spans[i].help);
+        sg_buf_addf(out, "%s %" PRIu64 "\n", spans[i].name, spans[i].value);
+    }
     head(out, "sandglass_errors_total", "counter", "Operations that failed, by kind.");
     for (unsigned i = SG_OK + 1; i < SG_KIND_COUNT; i++)
         sg_buf_addf(out, "sandglass_errors_total{kind=\"%s\"} %" PRIu64 "\n",

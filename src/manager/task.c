@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "manager/life.h"
 #include "manager/task_internal.h"
+#include "manager/trace.h"
 
 #include "base/banned.h"
 
@@ -106,6 +107,7 @@ static void finish(struct sg_task *t)
     t->r.times.all = (sg_loop_now(t->m->loop) - t->began_ns) / NS_PER_MS;
     if (t->spec) {
         tell(t);
+        sg_trace_task(t);
         t->done(t->arg, &t->r);
     }
     forget(t);
@@ -139,11 +141,30 @@ static void over(struct sg_task *t)
     begin(t);
 }
 
+/* What its sandbox used in all is known when that has ended: the last look comes with the end. */
+static void measure(struct sg_task *t, struct sg_sandbox *s)
+{
+    sg_life_hold(s);
+    t->measured = s;
+    t->r.amounts = s->life->used;
+    s->life->used_to = &t->r.amounts;
+}
+
+static void stop_measuring(struct sg_task *t)
+{
+    struct sg_sandbox *s = sg_take_ptr(&t->measured);
+    if (!s)
+        return;
+    s->life->used_to = NULL;
+    sg_life_drop(s);
+}
+
 static void destroyed(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct sg_task *t = arg;
 
     (void)s;
+    stop_measuring(t);
     if (err && !t->m->is_ending)
         sg_log(SG_LOG_WARN, "a task's sandbox is left to its lifetime", SG_KV("error", err->msg));
     over(t);
@@ -158,8 +179,12 @@ void sg_task_end(struct sg_task *t, enum sg_task_ending ending, const struct sg_
     if (err)
         t->r.err = *err;
     sg_task_exec_leave(t);
-    if (!s || t->m->is_ending || sg_manager_destroy(s, &t->who, destroyed, t, &own) < 0)
+    if (s)
+        measure(t, s);
+    if (!s || t->m->is_ending || sg_manager_destroy(s, &t->who, destroyed, t, &own) < 0) {
+        stop_measuring(t);
         over(t);
+    }
 }
 
 struct sg_sandbox *sg_task_sandbox(struct sg_task *t)
@@ -262,6 +287,7 @@ static void route(struct sg_later *l)
         return;
     }
     t->r.decision = decision_text(&d, &t->spec->ask);
+    (void)snprintf(t->rule, sizeof t->rule, "%s", d.rule ? d.rule->name : "");
     if (sg_decision_error(&d, &err) < 0) {
         (void)sg_manager_denied(t->m, &t->who, "task.run", NULL, &err);
         sg_task_end(t, SG_TASK_REFUSED, &err);
@@ -308,6 +334,9 @@ struct sg_task *sg_task_start(struct sg_manager *m, const struct sg_who *who,
     m->free_tasks = free_tasks;
     t->pipe.fd = -1;
     t->began_ns = sg_loop_now(m->loop);
+    t->id = sg_id_new('j');
+    t->above = who->trace;
+    t->who.trace = sg_trace_below(&t->above, t->id.s);
     t->next = m->tasks;
     t->link = &m->tasks;
     if (t->next)

@@ -47,6 +47,7 @@ struct sg_task_file {
 
 struct sg_task_spec { /* borrowed: must live as long as the task */
     const char *name; /* for the record, or NULL */
+    const char *tool; /* what traces call it; NULL: "run" */
     struct sg_ask ask;
     const char *template;
     struct sg_sandbox_limits limits;
@@ -89,6 +90,7 @@ struct sg_task_result {
     char last_loss[160]; /* why the attempt before was not the last; "": there was none */
     struct sg_task_times times;
     uint64_t cpu_ns, mem_peak_bytes;
+    struct sg_amounts amounts; /* of its sandbox's whole life */
 };
 
 struct sg_task;

@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "meter/price.h"
+#include "meter/span.h"
 
 struct sg_manager;
 
@@ -72,7 +73,8 @@ struct sg_who {
     struct sg_org *org;
     const struct sg_key *key;
     unsigned scopes;
-    bool is_operator; /* may see and change all organisations */
+    bool is_operator;      /* may see and change all organisations */
+    struct sg_trace trace; /* that the call is a part of */
     char request_id[SG_ID_LEN + 1];
 };
 

@@ -78,6 +78,9 @@ static void add_usage(struct sg_sandbox *s, struct sg_usage_row *row)
     row->hour = sg_manager_unix_ms() / MS_PER_HOUR;
     sg_store_add_usage(s->manager->store, row);
     sg_usage_amounts(row, &amounts);
+    sg_amounts_add(&s->life->used, &amounts);
+    if (s->life->used_to)
+        *s->life->used_to = s->life->used;
     sg_budget_used(s->manager, s->org, &amounts);
 }
 

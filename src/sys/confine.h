@@ -16,7 +16,12 @@
 
 #include "base/err.h"
 
-enum { SG_DAEMON_ID = 0x6ffffffe, SG_GATE_ID = 0x6ffffffd, SG_KEEPER_ID = 0x6ffffffc };
+enum {
+    SG_DAEMON_ID = 0x6ffffffe,
+    SG_GATE_ID = 0x6ffffffd,
+    SG_KEEPER_ID = 0x6ffffffc,
+    SG_EXPORT_ID = 0x6ffffffb
+};
 /* just below those of the cells */
 
 struct sock_filter;

@@ -299,6 +299,8 @@ static void news(void *arg, struct sg_packet *p)
         t->ops.ended(t->arg, &p->msg.l_ended);
     else if (p->msg.type == SG_MSG_L_GATE && t->ops.gate && p->fd_count == 1)
         t->ops.gate(t->arg, sg_packet_take_fd(p, 0));
+    else if (p->msg.type == SG_MSG_L_EXPORT && t->ops.exporter && p->fd_count == 1)
+        t->ops.exporter(t->arg, sg_packet_take_fd(p, 0));
 }
 
 static void losing(void *arg)

@@ -26,6 +26,7 @@ struct sg_tier_ops {
     void (*lost)(void *arg, const struct sg_err *err);        /* once: the launcher is gone */
     void (*losing)(void *arg);       /* may be NULL: the same, before its questions are answered */
     void (*gate)(void *arg, int fd); /* may be NULL: a new connection to the gate; takes it */
+    void (*exporter)(void *arg, int fd); /* the same, of the exporter */
 };
 
 /* `err` NULL: it worked. `p` is the answer and ends with the call; NULL where there was nothing to

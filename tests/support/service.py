@@ -198,7 +198,7 @@ class Service:
         tree = [self.process.pid] if self.process.poll() is None else []
         tree += [pid for pid, row in table.items() if row[0] == os.getpid() and
                  row[2] in ("sandglass-launc", "sandglassd", "sandglass-init",
-                            "sandglass-gate", "sandglass-keepe")]
+                            "sandglass-gate", "sandglass-keepe", "sandglass-expor")]
         for pid in tree:
             tree += [child for child, row in table.items() if row[0] == pid]
         for pid in tree:

@@ -300,10 +300,11 @@ static void entries_come_back_and_bad_names_are_rubbish(void **state)
 /* The row that docs/design/control.md must have for a message. */
 static void describe(const struct sg_msg_desc *d, struct sg_buf *out)
 {
-    static const char *const roles[] = { "none",       "request",       "reply",      "event",
-                                         "ask",        "answer",        "news",       "order",
-                                         "gate ask",   "gate answer",   "gate news",  "join",
-                                         "keeper ask", "keeper answer", "keeper news" };
+    static const char *const roles[] = {
+        "none",       "request",       "reply",       "event",       "ask",          "answer",
+        "news",       "order",         "gate ask",    "gate answer", "gate news",    "join",
+        "keeper ask", "keeper answer", "keeper news", "export ask",  "export answer"
+    };
     static const char *const kinds[] = { "u32", "u64", "text", "texts", "bytes" };
     sg_buf_addf(out, "\n| `%s` | %s | %u | ", d->name, roles[d->role], d->max_fds);
     for (unsigned i = 0; i < d->field_count; i++)

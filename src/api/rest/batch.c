@@ -62,7 +62,7 @@ static void ended(void *arg, size_t task, const struct sg_task_result *r)
     struct sg_json j;
     open_line(&j, &out, "ended");
     open_task(b, &j, task);
-    sg_rest_put_result(&j, r);
+    sg_rest_put_result(&j, b->call->manager, r);
     sg_json_close(&j, '}');
     send_line(b, &j);
 }

@@ -52,6 +52,7 @@ static int read_query(struct sg_call *c, struct parse *p, struct sg_err *err)
     const char *template = sg_call_query(c, "template");
     bool wants_images = false;
     p->spec = (struct sg_task_spec) {
+        .tool = "parse",
         .template = template ? template : TEMPLATE,
         .limits = { .mem_bytes = MEMORY_BYTES },
         .timeout_ms = TIMEOUT_MS,

@@ -49,6 +49,11 @@ void sg_rest_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
 
 /* ---- usage.c ---- */
 
+/* "usage": of one command. */
+void sg_rest_put_amounts(struct sg_json *j, const struct sg_manager *m, const struct sg_amounts *a);
+/* The members of that alone, inside an object that is open. */
+void sg_rest_put_amount_members(struct sg_json *j, const struct sg_manager *m,
+                                const struct sg_amounts *a);
 /* "cost" and "elsewhere". */
 void sg_rest_put_cost(struct sg_json *j, const struct sg_prices *p, const struct sg_amounts *a);
 

@@ -276,7 +276,8 @@ static void put_output(struct sg_json *j, const struct sg_task_result *r)
         put_u64(j, "truncatedBytes", r->lost_bytes);
 }
 
-void sg_rest_put_result(struct sg_json *j, const struct sg_task_result *r)
+void sg_rest_put_result(struct sg_json *j, const struct sg_manager *m,
+                        const struct sg_task_result *r)
 {
     put_str(j, "ending", sg_task_ending_names[r->ending]);
     put_error(j, &r->err);
@@ -297,7 +298,7 @@ void sg_rest_put_result(struct sg_json *j, const struct sg_task_result *r)
     put_times(j, &r->times);
     sg_json_key(j, "usage");
     sg_json_open(j, '{');
-    put_u64(j, "cpuMs", r->cpu_ns / 1000000);
+    sg_rest_put_amount_members(j, m, &r->amounts);
     put_u64(j, "memoryPeakBytes", r->mem_peak_bytes);
     sg_json_close(j, '}');
 }
@@ -324,7 +325,7 @@ static void finished(void *arg, struct sg_task_result *r)
     sg_buf_init(&out, SG_REST_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_rest_put_result(&j, r);
+    sg_rest_put_result(&j, c->manager, r);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }

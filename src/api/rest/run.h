@@ -13,4 +13,5 @@ struct sg_rest_task_more { /* what only a task of a batch has */
 int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task_spec *ret,
                       struct sg_rest_task_more *more, struct sg_err *err);
 /* The members alone, inside an object that is open. */
-void sg_rest_put_result(struct sg_json *j, const struct sg_task_result *r);
+void sg_rest_put_result(struct sg_json *j, const struct sg_manager *m,
+                        const struct sg_task_result *r);

@@ -40,6 +40,26 @@ void sg_rest_put_cost(struct sg_json *j, const struct sg_prices *p, const struct
     sg_json_close(j, '}');
 }
 
+void sg_rest_put_amount_members(struct sg_json *j, const struct sg_manager *m,
+                                const struct sg_amounts *a)
+{
+    put_i64(j, "cpuMs", (int64_t)(a->cpu_ns / 1000000));
+    put_i64(j, "memoryMibMs", (int64_t)a->mem_mib_ms);
+    put_i64(j, "diskMibMs", (int64_t)a->disk_mib_ms);
+    put_i64(j, "networkBytes", (int64_t)a->net_bytes);
+    put_i64(j, "wallMs", (int64_t)a->wall_ms);
+    sg_rest_put_cost(j, sg_manager_prices(m), a);
+    put_str(j, "currency", sg_manager_prices(m)->currency);
+}
+
+void sg_rest_put_amounts(struct sg_json *j, const struct sg_manager *m, const struct sg_amounts *a)
+{
+    sg_json_key(j, "usage");
+    sg_json_open(j, '{');
+    sg_rest_put_amount_members(j, m, a);
+    sg_json_close(j, '}');
+}
+
 /* ---- usage ---- */
 
 struct usage {

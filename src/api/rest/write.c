@@ -123,6 +123,7 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
 void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
 {
     const bool has_ended = x->ending != SG_EXEC_RUNNING;
+    struct sg_amounts amounts;
     put_str(j, "id", x->id.s);
     put_str(j, "sandbox", x->sandbox->id.s);
     put_u64(j, "pid", x->pid);
@@ -146,6 +147,8 @@ void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
         if (x->signal)
             put_u64(j, "signal", x->signal);
         put_u64(j, "cpuMs", x->cpu_ns / 1000000);
+        sg_exec_amounts(x, &amounts);
+        sg_rest_put_amounts(j, x->sandbox->manager, &amounts);
     }
     sg_rest_put_time(j, "startedAt", x->started_ms);
     sg_rest_put_time(j, "endedAt", x->ended_ms);
