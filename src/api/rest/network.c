@@ -76,10 +76,11 @@ static void layer_changed(void *arg, const struct sg_policy *p, const struct sg_
 /* Of a path /v1/orgs/{org}/network or /v1/templates/{template}/network. */
 static const char *layer_of(struct sg_call *c, enum sg_net_layer *ret, struct sg_err *err)
 {
-    const bool is_org = sg_starts_with(c->path, "/v1/orgs/");
-    const char *name = sg_call_param(c, is_org ? "org" : "template");
-    *ret = is_org ? SG_LAYER_ORG : SG_LAYER_TEMPLATE;
-    return is_org && !sg_org_find(c->manager, &c->who, name, err) ? NULL : name;
+    const char *org = sg_call_param(c, "org"); /* "": the path has none */
+    *ret = org[0] ? SG_LAYER_ORG : SG_LAYER_TEMPLATE;
+    if (!org[0])
+        return sg_call_param(c, "template");
+    return sg_org_find(c->manager, &c->who, org, err) ? org : NULL;
 }
 
 int sg_rest_netlayer_get(struct sg_call *c, struct sg_err *err)
