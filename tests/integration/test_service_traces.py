@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 
+import kernels
 import otlp
 import pytest
 import sg
@@ -111,6 +112,18 @@ def test_every_operation_is_a_span_and_parts_belong_to_their_whole(endpoint, cal
     assert task.raw["status"]["code"] == 2 and task["process.exit.code"] == 1
 
 
+def test_code_in_a_context_is_a_span(endpoint, caller):
+    box = kernels.Box(caller)
+    assert box.bash("echo hello")["stdout"] == "hello\n"
+    span = endpoint.await_span(of(box.id, "code"))
+    assert span["langfuse.observation.input"] == '"echo hello"' and span.raw["status"] == {"code": 1}
+    assert span["sandglass.usage.wall_ms"] >= 0 and span["sandglass.ending"] == "done"
+    reply = box.code("sleep 60", language="bash", timeoutMs=300)
+    assert "error" in reply
+    late = endpoint.await_span(lambda s: of(box.id, "code")(s) and s["sandglass.ending"] == "timeout")
+    assert late.raw["status"]["code"] == 2
+
+
 def test_a_call_can_be_a_part_of_the_callers_own_trace(endpoint, caller):
     box = Box(caller)
     for header in ("nonsense", PARENT):
@@ -166,6 +179,17 @@ def test_a_file_of_headers_that_anybody_can_read_stops_the_start(tmp_path):
     finally:
         service.discard()
         service.remove()
+
+
+def test_an_ordinary_users_service_sends_traces(user, endpoint):
+    user.home.chmod(0o755)
+    settings = endpoint.settings(user.home)
+    os.chown(settings["headers"], user.uid, user.uid)
+    with Service(runner=user, pool=0, tables={"otlp": settings}) as service:
+        box = Box(service.operator)
+        box.sh("true")
+        endpoint.await_span(of(box.id, "exec"))
+        box.destroy()
 
 
 def test_https_by_name_and_a_certificate_that_must_be_right(tmp_path):
