@@ -99,6 +99,7 @@ int sg_cmd_forward(struct sg_cli *cli);
 int sg_cmd_volume_create(struct sg_cli *cli);
 int sg_cmd_volume_ls(struct sg_cli *cli);
 int sg_cmd_volume_rm(struct sg_cli *cli);
+int sg_cmd_gc(struct sg_cli *cli);
 int sg_cmd_volume_cp(struct sg_cli *cli);
 int sg_cmd_volume_resize(struct sg_cli *cli);
 int sg_cmd_audit_list(struct sg_cli *cli);

@@ -70,6 +70,14 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
     put_number(&j, cli, "timeout", "timeoutMs", c->timeout_ms);
     put_number(&j, cli, "idle-timeout", "idleTimeoutMs", c->idle_timeout_ms);
     put_number(&j, cli, "retries", "retries", c->retries);
+    put_number(&j, cli, "checkpoint-every", "checkpointEvery", c->checkpoint_every);
+    if (c->captures.n) {
+        sg_json_key(&j, "captureFiles");
+        sg_json_open(&j, '[');
+        for (size_t i = 0; i < c->captures.n; i++)
+            sg_json_str(&j, c->captures.v[i]);
+        sg_json_close(&j, ']');
+    }
     if (sg_cli_has_flag(cli, "on-expiry")) {
         sg_json_key(&j, "onExpiry");
         sg_json_str(&j, c->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");

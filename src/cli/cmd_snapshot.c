@@ -207,3 +207,33 @@ int sg_cmd_tree(struct sg_cli *cli)
     print_below(&out, sg_api_first(v, "nodes"), NULL, 0);
     return sg_cli_print(&out);
 }
+
+/* A line each. */
+static void add_ids(struct sg_buf *out, const char *what, const struct sg_jval *first)
+{
+    for (; first; first = first->next) {
+        sg_buf_addf(out, "%s ", what);
+        sg_add_clean(out, first->kind == SG_J_STRING ? first->s.p : "?");
+        sg_buf_add_str(out, "\n");
+    }
+}
+
+int sg_cmd_gc(struct sg_cli *cli)
+{
+    sg_auto_api api;
+    sg_auto_buf body, out;
+    struct sg_err err;
+    const struct sg_jval *v;
+    sg_buf_init(&body, 128);
+    sg_buf_init(&out, SG_API_MAX_REPLY);
+    sg_buf_addf(&body, "{\"dryRun\":%s,\"artifactDays\":%llu}",
+                cli->config.dry_run ? "true" : "false", (unsigned long long)cli->config.days);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "POST", "/v1/gc", &body, &v, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (cli->config.json)
+        return sg_api_print(&api.reply);
+    add_ids(&out, "snapshot", sg_api_first(v, "snapshots"));
+    add_ids(&out, "artifacts", sg_api_first(v, "artifacts"));
+    return sg_cli_print(&out);
+}

@@ -81,7 +81,8 @@ static void tell_pool(const struct sg_jval *v, struct sg_finding *ret)
     } else if (full && full->b) {
         sg_found(ret, SG_HAVE_LESS, "nearly full (%llu of %llu MiB are free): nothing new is made",
                  (unsigned long long)(left / mib), (unsigned long long)(total / mib));
-        sg_found_fix(ret, "sandglass gc; remove sandboxes, or let serve.storage_size grow");
+        sg_found_fix(ret,
+                     "sandglass snapshots gc; remove sandboxes, or let serve.storage_size grow");
     } else if (holds && !holds->b) {
         sg_found(ret, SG_HAVE_LESS, "it is being counted anew: nothing new is made meanwhile");
         sg_found_fix(ret, "wait");
@@ -151,20 +152,6 @@ static void probe_memory_pause(const struct sg_probe_env *env, struct sg_finding
         sg_found(ret, SG_HAVE_NOT, "pauses are by the freezer; criu works, and is not used yet");
 }
 
-static void probe_reclaim(const struct sg_probe_env *env, struct sg_finding *ret)
-{
-    (void)env;
-    sg_auto_buf swaps;
-    sg_buf_init(&swaps, MAX_TEXT);
-    sg_auto_fd fd = open("/proc/swaps", O_RDONLY | O_CLOEXEC);
-    const bool has_list = fd >= 0 && sg_buf_read_fd(&swaps, fd, "swaps", NULL) == 0;
-    const char *second = has_list ? strchr(sg_buf_cstr(&swaps), '\n') : NULL;
-    if (second && second[1])
-        sg_found(ret, SG_HAVE_IT, "to swap");
-    else
-        sg_found(ret, SG_HAVE_NEWS, "caches alone: there is no swap");
-}
-
 #define USEFUL SG_NEED_USEFUL
 #define KNOW   SG_NEED_KNOW
 
@@ -177,8 +164,6 @@ const struct sg_probe sg_storage_probes[] = {
       probe_service_pool, NULL },
     { "Storage", "pause to disk", "memory of a paused sandbox on the disk", KNOW, KNOW, false, 0,
       probe_memory_pause, NULL },
-    { "Storage", "pause reclaim", "a paused sandbox gives memory back", KNOW, KNOW, false, 0,
-      probe_reclaim, NULL },
 };
 /* clang-format on */
 

@@ -86,6 +86,7 @@ enum sg_command_place {
     SG_COMMAND_VOLUME_CP,
     SG_COMMAND_VOLUME_RESIZE,
     SG_COMMAND_FORWARD,
+    SG_COMMAND_GC,
 };
 __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR(command)        ((sg_command_set)1 << SG_COMMAND_##command)
@@ -154,8 +155,9 @@ __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR_FORK           SG_FOR(FORK)
 #define SG_FOR_ROLLBACK       SG_FOR(ROLLBACK)
 #define SG_FOR_TREE           SG_FOR(TREE)
+#define SG_FOR_GC             SG_FOR(GC)
 #define SG_FOR_SNAPSHOTS                                                                           \
-    (SG_FOR_SNAPSHOT | SG_FOR_SNAPSHOTS_LIST | SG_FOR_SNAPSHOTS_RM | SG_FOR_FORK |                 \
+    (SG_FOR_GC | SG_FOR_SNAPSHOT | SG_FOR_SNAPSHOTS_LIST | SG_FOR_SNAPSHOTS_RM | SG_FOR_FORK |     \
      SG_FOR_ROLLBACK | SG_FOR_TREE)
 #define SG_FOR_ASK    (SG_FOR_ROUTE | SG_FOR_TASK_RUN)
 #define SG_FOR_ROUTER (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_HOOK | SG_FOR_SWARM | SG_FOR_USAGE)

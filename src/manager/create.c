@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "manager/budget.h"
 #include "manager/built.h"
+#include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
@@ -226,8 +227,15 @@ static int make_plan(struct sg_manager *m, const struct sg_who *who, const struc
         sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
         sg_pairs_check("env", c->env, c->env_n, true, err) < 0 ||
-        sg_mounts_check(m, who, c->mounts, c->mounts_n, err) < 0)
+        sg_mounts_check(m, who, c->mounts, c->mounts_n, err) < 0 ||
+        sg_captures_check(c->captures, c->captures_n, err) < 0)
         return -1;
+    if ((c->captures_n || c->checkpoint_every) && !(sg_tier_flags(m->tier) & SG_L_POOL))
+        return sg_fail(err, SG_UNSUPPORTED,
+                       "there is no storage pool: no files are kept, and there are no checkpoints");
+    if (c->checkpoint_every > SG_CHECKPOINT_EVERY_MAX)
+        return sg_fail(err, SG_INVALID, "checkpointEvery must be at most %d",
+                       SG_CHECKPOINT_EVERY_MAX);
     if (c->drops_memory && !(sg_tier_flags(m->tier) & SG_L_POOL))
         return sg_fail(err, SG_UNSUPPORTED, "there is no storage pool: a pause keeps the memory");
     if (c->on_expiry == SG_EXPIRY_PAUSE && !(sg_tier_flags(m->tier) & SG_L_FREEZER))
@@ -281,6 +289,8 @@ int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
         sg_traits_copy(&s->traits, p.traits);
     s->parent = c->parent ? sg_strdup(c->parent) : NULL;
     s->drops_memory = c->drops_memory;
+    s->checkpoint_every = c->checkpoint_every;
+    sg_captures_copy(s, c->captures, c->captures_n);
     s->limits = p.limits;
     s->timeout_ms = p.timeout_ms;
     s->idle_ms = c->idle_ms;

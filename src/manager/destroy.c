@@ -2,11 +2,13 @@
 /* Destroying: row "stopping" → the cell is gone → the row is gone → answer.
  *
  * A destroy waits for what is under way and is then never refused; any number of callers wait for
- * the same end. A stop is not waited for: it asks an init that may never answer, so that the
- * connection is cut. Where the launcher cannot end the cell, the callers are told, the row stays,
- * and the reconciler tries again until it is done. */
+ * the same end. Files that are to be kept are copied first (capture.h). A stop is not waited for:
+ * it asks an init that may never answer, so that the connection is cut. Where the launcher cannot
+ * end the cell, the callers are told, the row stays, and the reconciler tries again until it is
+ * done. */
 #include "base/auto.h"
 #include "base/log.h"
+#include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/traits.h"
 
@@ -79,6 +81,8 @@ static void row_written(struct sg_sandbox *s)
 
 void sg_destroy_begin(struct sg_sandbox *s)
 {
+    if (sg_capture_begin(s))
+        return;
     s->life->wants_end = false;
     s->life->is_ending = true;
     sg_life_begin(s, OP_DESTROY);

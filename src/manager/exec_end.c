@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "manager/capture.h"
 #include "manager/exec_internal.h"
 #include "manager/life.h"
 #include "manager/trace.h"
@@ -124,6 +125,7 @@ static void complete(struct sg_exec *x)
     announce(x);
     sg_exec_work_end(x);
     sg_exec_wake(x);
+    sg_checkpoint_count(s);
 }
 
 /* ---- the steps ---- */

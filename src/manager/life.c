@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runner of operations; see life.h. It knows steps and answers, not what they are about. */
+#include "manager/capture.h"
 #include "manager/life.h"
 
 #include <assert.h>
@@ -133,6 +134,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_traits_done(&s->traits);
     free(s->built);
     sg_mounts_done(s);
+    sg_captures_done(s);
     free(s->template);
     free(s->decision);
     free(s->snapshot);

@@ -61,11 +61,12 @@ struct sg_life {
     struct sg_later bury;
     uint64_t began_ns, settled_ns;
     enum sg_state row_state;
-    bool is_known;    /* somebody was told of it: never dropped silently */
-    bool wants_end;   /* somebody asked for its end, which waits for `op` */
-    bool is_ending;   /* on the way to its end, not to "stopped" */
-    bool is_gone;     /* out of the maps; waits for its last answers */
-    bool is_greeting; /* of an adoption: init has not told what it kept */
+    bool is_known;                   /* somebody was told of it: never dropped silently */
+    bool is_capturing, has_captured; /* files that are kept at its end: capture.h */
+    bool wants_end;                  /* somebody asked for its end, which waits for `op` */
+    bool is_ending;                  /* on the way to its end, not to "stopped" */
+    bool is_gone;                    /* out of the maps; waits for its last answers */
+    bool is_greeting;                /* of an adoption: init has not told what it kept */
 
     /* the cell */
     int peer_fd; /* borrowed from the peer, for shutdown(2) only; -1: lost, or none */

@@ -171,6 +171,7 @@ void sg_manager_free(struct sg_manager *m)
     (void)sg_fail(&err, SG_UNAVAILABLE, "the service is ending");
     m->is_ending = true;
     sg_timer_stop(m->loop, &m->usage);
+    sg_timer_stop(m->loop, &m->gc);
     sg_timer_stop(m->loop, &m->samples);
     sg_rules_done(m);
     sg_timer_stop(m->loop, &m->reconcile);

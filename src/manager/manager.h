@@ -70,10 +70,13 @@ struct sg_create {
     size_t metadata_n, env_n;
     const struct sg_mount_spec *mounts;
     size_t mounts_n;
-    unsigned retries;         /* fresh attempts when it cannot be made, or dies */
-    const char *door;         /* text that a door keeps with it, or NULL */
-    const struct sg_ask *ask; /* what it is for; NULL: SG_OPERATION_DEFAULT */
-    bool drops_memory;        /* a pause at expiry keeps the files alone */
+    unsigned retries;            /* fresh attempts when it cannot be made, or dies */
+    const char *door;            /* text that a door keeps with it, or NULL */
+    const struct sg_ask *ask;    /* what it is for; NULL: SG_OPERATION_DEFAULT */
+    bool drops_memory;           /* a pause at expiry keeps the files alone */
+    const char *const *captures; /* patterns of files to keep at its end; borrowed for the call */
+    size_t captures_n;
+    unsigned checkpoint_every; /* commands between checkpoints; 0: none */
     /* Of a fork: the hidden snapshot, and whose. Else `template` may name a snapshot. */
     const char *snapshot, *parent;
     const struct sg_policy *network; /* NULL: none */

@@ -133,7 +133,7 @@ struct sg_manager {
     struct sg_event_ring events;
     struct sg_metrics metrics;
     uint64_t code_bytes; /* requests and events of executions that are in memory */
-    struct sg_timer usage, samples, reconcile, refusals;
+    struct sg_timer usage, gc, samples, reconcile, refusals;
     unsigned sampled; /* sandboxes that the last look of samples.c saw running */
     struct sg_reconcile_report report, counting; /* the last one; the one under way */
     struct sg_recovery *recovery;                /* what is under way: recover.c, reconcile.c */

@@ -14,6 +14,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/volume.h"
 #include "tier/tier.h"
@@ -102,6 +103,7 @@ static void finish(struct sg_manager *m)
     for (struct sg_sandbox *s = m->oldest; s; s = s->newer)
         sg_expiry_update(s);
     sg_usage_start(m);
+    sg_gc_start(m);
     sg_samples_start(m);
     sg_rules_watch(m);
     sg_snapshots_reconcile(m);

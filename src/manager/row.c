@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/jsonr.h"
+#include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/preview.h"
@@ -135,6 +136,15 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_json_bool(&j, s->drops_memory);
     sg_json_key(&j, "isPooled");
     sg_json_bool(&j, s->is_pooled);
+    if (s->checkpoint_every)
+        write_number(&j, "checkpointEvery", s->checkpoint_every);
+    if (s->captures_n) {
+        sg_json_key(&j, "captures");
+        sg_json_open(&j, '[');
+        for (size_t i = 0; i < s->captures_n; i++)
+            sg_json_str(&j, s->captures[i]);
+        sg_json_close(&j, ']');
+    }
     write_text(&j, "snapshot", s->snapshot);
     write_text(&j, "parent", s->parent);
     write_text(&j, "pausedSnapshot", s->paused_snapshot);
@@ -197,9 +207,9 @@ void sg_row_touch(struct sg_sandbox *s)
 
 struct spec {
     const struct sg_jval *limits, *metadata, *env, *network;
-    uint64_t timeout_ms, idle_ms, retries_left, retries_used;
+    uint64_t timeout_ms, idle_ms, retries_left, retries_used, checkpoint_every;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
-    const struct sg_jval *mounts, *traits, *previews;
+    const struct sg_jval *mounts, *traits, *previews, *captures;
     const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *built;
 };
 
@@ -250,6 +260,8 @@ static const struct sg_jfield spec_fields[] = {
     { "previews", SG_JT_ARRAY, offsetof(struct spec, previews), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
     { "dropsMemory", SG_JT_BOOL, offsetof(struct spec, drops_memory), 0, 0, false },
+    { "checkpointEvery", SG_JT_U64, offsetof(struct spec, checkpoint_every), 0, UINT32_MAX, false },
+    { "captures", SG_JT_ARRAY, offsetof(struct spec, captures), 0, 0, false },
     { "isPooled", SG_JT_BOOL, offsetof(struct spec, is_pooled), 0, 0, false },
     { "snapshot", SG_JT_STRING, offsetof(struct spec, snapshot), 0, 0, false },
     { "parent", SG_JT_STRING, offsetof(struct spec, parent), 0, 0, false },
@@ -295,6 +307,16 @@ static int read_mounts(struct sg_sandbox *s, const struct sg_jval *v, struct sg_
     return 0;
 }
 
+static void read_captures(struct sg_sandbox *s, const struct sg_jval *v)
+{
+    const char *found[SG_CAPTURES_MAX];
+    size_t n = 0;
+    for (const struct sg_jval *one = v ? v->list.first : NULL; one; one = one->next)
+        if (one->kind == SG_J_STRING && n < SG_CAPTURES_MAX)
+            found[n++] = one->s.p;
+    sg_captures_copy(s, found, n);
+}
+
 static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
 {
     sg_auto_arena a;
@@ -333,6 +355,8 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->decision = copy(spec.decision);
     s->drops_memory = spec.drops_memory;
     s->is_pooled = spec.is_pooled;
+    s->checkpoint_every = (unsigned)spec.checkpoint_every;
+    read_captures(s, spec.captures);
     s->door = copy(spec.door);
     s->built = copy(spec.built);
     sg_traits_read(spec.traits, &s->traits);

@@ -75,6 +75,9 @@ struct sg_sandbox {
     uint64_t timeout_ms, idle_ms;               /* 0: none */
     enum sg_expiry on_expiry;
     bool drops_memory; /* a pause at expiry keeps the files alone */
+    char **captures;   /* owned: patterns of files that are kept at its end (capture.h) */
+    size_t captures_n;
+    unsigned checkpoint_every, execs_since; /* commands; 0: never */
     unsigned retries_left, retries_used;
     /* from the launcher, once it runs */
     uint32_t missing; /* limits that are not enforced here: 1 << enum sg_controller */

@@ -21,7 +21,7 @@ NAMES = [
     "close_range", "memfd exec", "seccomp filter", "landlock", "newuidmap", "cgroup layout",
     "memory limit", "swap limit", "cpu limit", "pids limit", "freezer", "favordynmods", "id ranges",
     "idmapped mounts", "state directory", "storage pool", "pool in use", "pause to disk",
-    "pause reclaim", "a sandbox", "leftovers",
+    "a sandbox", "leftovers",
 ]
 ROOT_ONLY = ["rootless start", "rootless overlayfs", "rootless proc"]
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import leaks
 import pytest
@@ -100,6 +101,27 @@ def test_sparse_and_shared_extents_are_counted_by_what_they_take(tenant):
                   " && head -c 20M /dev/urandom > d")["exitCode"] != 0
 
 
+def test_no_place_inside_takes_more_than_the_limits(tenant):
+    limits = {"diskBytes": 32 * MIB, "memoryBytes": 96 * MIB}
+    tenant.post("/v1/volumes", {"name": "surface", "bytes": 24 * MIB}, expect=201)
+    box = Box(tenant, {"limits": limits, "mounts": [{"volume": "surface", "path": "/v"}]})
+    places = out(box, "cut -d' ' -f5 /proc/self/mountinfo", user="root").split()
+    assert {"/", "/v", "/dev/shm", "/proc"} <= set(places)
+    fill = 'head -c 400M /dev/zero > "$1/.fill"; stat -c %s "$1/.fill"; rm -f "$1/.fill"'
+    written = {}
+    # Last what is in memory: whoever fills it is killed, and what he wrote stays.
+    for place in [*(p for p in places if p != "/dev/shm"), "/run", "/var/log", "/home", "/root", "/dev/shm"]:
+        done = box.exec("sh", "-c", fill, "sh", place, user="root")
+        written[place] = int(done["stdout"].strip() or 0)
+    assert 0 < written["/"] <= 33 * MIB and 0 < written["/v"] <= 25 * MIB, written
+    assert all(n <= 96 * MIB for n in written.values()), written  # what is in memory counts as memory
+    box = Box(tenant, {"limits": limits})
+    talk = box.sh("head -c 100M /dev/zero")  # of what a command says a part is kept
+    assert talk["exitCode"] == 0 and talk["truncatedBytes"] > 0
+    tenant.delete("/v1/sandboxes", expect=200)
+    tenant.delete("/v1/volumes/surface", expect=204)
+
+
 def test_nobody_inside_makes_a_subvolume(tenant):
     box = Box(tenant, {})
     program = """
@@ -180,16 +202,18 @@ def test_a_fork_has_the_files_and_is_somebody_else(clean):
     forks = clean.post(f"{box.path}/fork", {"count": 3}, expect=201)["forks"]
     ids = {fork["sandbox"]["id"] for fork in forks}
     assert len(ids) == 3 and box.id not in ids
-    identity = "cat f; echo $E; cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id"
-    seen = set()
+    identity = ("cat f; echo $E; date +%s; cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id;"
+                " head -c 16 /dev/urandom | od -An -tx1 | tr -d ' '; python3 -c 'import random; print(random.random())'")
+    seen, parents = set(), set(out(box, identity).split()[3:])
     for fork in forks:
         assert fork["sandbox"]["parent"] == box.id and fork["sandbox"]["metadata"] == {"job": "7"}
         copy = Box.__new__(Box)
         copy.client, copy.id, copy.path = clean, fork["sandbox"]["id"], f"/v1/sandboxes/{fork['sandbox']['id']}"
-        state, env, boot, machine = out(copy, identity).split()
-        assert (state, env) == ("state", "v") and len(machine) == 32
-        seen |= {boot, machine}
-    assert len(seen) == 6
+        state, env, clock, *own = out(copy, identity).split()
+        assert (state, env) == ("state", "v") and len(own[1]) == 32
+        assert abs(int(clock) - time.time()) < 60
+        seen |= set(own)
+    assert len(seen) == 12 and not seen & parents  # each: boot id, machine id, random numbers
     assert clean.get("/v1/snapshots", expect=200)["snapshots"] == []
     tree = {node["id"]: node for node in clean.get("/v1/tree", expect=200)["nodes"]}
     assert all(tree[one]["parent"] == box.id for one in ids)
@@ -251,6 +275,57 @@ def test_what_is_paused_on_disk_can_be_destroyed(service, clean):
     clean.post(f"{box.path}/pause", {"memory": False}, expect=200)
     assert box.destroy().status == 204
     assert box.state() is None
+
+
+# ---- checkpoints and files that are kept ----
+
+def test_checkpoints_come_every_few_commands_and_go_when_their_sandbox_has(clean):
+    box = Box(clean, {"checkpointEvery": 2})
+    assert box.made["checkpointEvery"] == 2
+
+    def tags():
+        return sorted(s["tag"] for s in clean.get("/v1/snapshots", expect=200)["snapshots"] if s.get("name") == box.id)
+
+    for i in range(1, 5):
+        out(box, f"echo {i} > f")
+        wait_for(lambda: len(tags()) == i // 2, 30, "the checkpoint")
+    assert tags() == ["c1", "c2"]
+    clean.post(f"{box.path}/rollback", {"snapshot": f"{box.id}:c1"}, expect=200)
+    assert out(box, "cat f") == "2\n"
+    assert clean.post("/v1/gc", {}, expect=200)["snapshots"] == []  # it lives
+    box.destroy()
+    dry = clean.post("/v1/gc", {"dryRun": True}, expect=200)
+    assert len(dry["snapshots"]) == 2 and len(tags()) == 2
+    assert sorted(clean.post("/v1/gc", {}, expect=200)["snapshots"]) == sorted(dry["snapshots"])
+    wait_for(lambda: tags() == [], 30, "their end")
+    for wrong in (-1, 1000001, "x"):
+        assert clean.post("/v1/sandboxes", {"checkpointEvery": wrong}).status == 400
+
+
+def test_files_by_pattern_are_kept_when_a_sandbox_ends(clean):
+    def kept(path):
+        return clean.call("GET", "/v1/volumes/artifacts/files", query={"path": path})
+
+    box = Box(clean, {"captureFiles": ["*.csv", "/tmp/out/*", "none/*"]})
+    assert box.made["captureFiles"][0] == "*.csv"
+    out(box, "echo a > a.csv; mkdir -p d/e; echo b > d/e/b.csv; echo no > c.txt; mkdir -p /tmp/out/tree; "
+             "echo t > /tmp/out/tree/leaf; echo x > '/tmp/out/a b'; ln -s /etc/passwd /tmp/out/link")
+    assert box.destroy().status == 204
+    assert kept(f"/{box.id}/a.csv").body == b"a\n" and kept(f"/{box.id}/d/e/b.csv").body == b"b\n"
+    assert kept(f"/{box.id}/tmp/out/tree/leaf").body == b"t\n" and kept(f"/{box.id}/tmp/out/a b").body == b"x\n"
+    assert kept(f"/{box.id}/c.txt").status == 404
+    expiring = Box(clean, {"captureFiles": ["/tmp/*"], "timeoutMs": 3000})
+    expiring.sh("echo late > /tmp/f")
+    wait_for(lambda: expiring.state() is None, 60, "its end")
+    assert kept(f"/{expiring.id}/tmp/f").body == b"late\n"
+    found = clean.post("/v1/gc", {"dryRun": True, "artifactDays": 0}, expect=200)["artifacts"]
+    assert sorted(found) == sorted([box.id, expiring.id])
+    assert clean.post("/v1/gc", {}, expect=200)["artifacts"] == []  # they are not old
+    assert sorted(clean.post("/v1/gc", {"artifactDays": 0}, expect=200)["artifacts"]) == sorted(found)
+    assert kept(f"/{box.id}/a.csv").status == 404
+    for wrong in (["../x"], ["a/../../b"], [""], ["dir/"], ["x"] * 17, [1], "x"):
+        assert clean.post("/v1/sandboxes", {"captureFiles": wrong}).status == 400, wrong
+    clean.delete("/v1/volumes/artifacts", expect=204)
 
 
 # ---- deaths ----

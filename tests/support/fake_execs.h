@@ -163,4 +163,18 @@ int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *
     (void)arg;
     return sg_fail(err, SG_UNSUPPORTED, "there are no files here");
 }
+
+int sg_files_copy(struct sg_sandbox *from, const char *path, struct sg_sandbox *to,
+                  const char *to_path, const struct sg_who *who, sg_files_done_cb *cb, void *arg,
+                  struct sg_err *err)
+{
+    (void)from;
+    (void)path;
+    (void)to;
+    (void)to_path;
+    (void)who;
+    (void)cb;
+    (void)arg;
+    return sg_fail(err, SG_UNSUPPORTED, "there are no files here");
+}
 #endif

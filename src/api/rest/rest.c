@@ -148,6 +148,7 @@ static const struct sg_route rows[] = {
     { M_DELETE, "/v1/snapshots/{snapshot}", X, 0, sg_rest_snapshot_delete, "Remove a snapshot" },
     { M_GET,    "/v1/tree", R, N, sg_rest_tree, "What came from what" },
     { M_GET,    "/v1/storage", R, N, sg_rest_storage, "The storage pool" },
+    { M_POST,   "/v1/gc", X, N, sg_rest_gc, "Remove what is of no use any more" },
 };
 /* clang-format on */
 

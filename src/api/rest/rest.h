@@ -144,7 +144,7 @@ sg_rest_handler sg_rest_code_run, sg_rest_code_attach, sg_rest_context_list, sg_
     sg_rest_context_get, sg_rest_context_remove, sg_rest_context_restart, sg_rest_context_interrupt;
 sg_rest_handler sg_rest_snapshot_create, sg_rest_snapshot_list, sg_rest_snapshot_get,
     sg_rest_snapshot_delete, sg_rest_sandbox_rollback, sg_rest_sandbox_fork, sg_rest_tree,
-    sg_rest_storage;
+    sg_rest_storage, sg_rest_gc;
 sg_rest_handler sg_rest_events;
 sg_rest_handler sg_rest_batch, sg_rest_parse, sg_rest_intercept;
 sg_rest_handler sg_rest_route, sg_rest_run, sg_rest_approval_list, sg_rest_approval_get,

@@ -13,8 +13,8 @@ enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, MAX_RETRIES = 10, MAX_FILTERS = 16 }
 
 struct create_body {
     const char *template, *on_expiry;
-    const struct sg_jval *limits, *metadata, *env, *network, *mounts;
-    uint64_t timeout_ms, idle_ms, retries;
+    const struct sg_jval *limits, *metadata, *env, *network, *mounts, *captures;
+    uint64_t timeout_ms, idle_ms, retries, checkpoint_every;
     struct sg_rest_ask ask;
 };
 #define AT(f) offsetof(struct create_body, f)
@@ -29,6 +29,8 @@ static const struct sg_jfield create_fields[] = {
     { "network", SG_JT_VALUE, AT(network), 0, 0, false },
     { "retries", SG_JT_U64, AT(retries), 0, MAX_RETRIES, false },
     { "mounts", SG_JT_ARRAY, AT(mounts), 0, 0, false },
+    { "captureFiles", SG_JT_ARRAY, AT(captures), 0, 0, false },
+    { "checkpointEvery", SG_JT_U64, AT(checkpoint_every), 0, UINT32_MAX, false },
     SG_REST_ASK_ROWS(AT(ask)),
 };
 #undef AT
@@ -52,6 +54,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     struct sg_create create = { 0 };
     struct sg_policy network = { 0 };
     struct sg_pair *metadata = NULL, *env = NULL;
+    const char **captures = NULL;
     struct sg_ask ask;
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, create_fields, SG_COUNT(create_fields), &b, err) < 0 ||
@@ -59,6 +62,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
         sg_call_pairs(c, b.metadata, "metadata", &metadata, &create.metadata_n, err) < 0 ||
         sg_call_pairs(c, b.env, "env", &env, &create.env_n, err) < 0 ||
         sg_rest_mounts(c, b.mounts, &create, err) < 0 ||
+        sg_rest_strings(c, b.captures, "captureFiles", &captures, err) < 0 ||
         read_expiry(b.on_expiry, &create.on_expiry, err) < 0 ||
         (b.network && sg_net_read(b.network, &network, err) < 0))
         return -1;
@@ -71,6 +75,9 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     create.template = b.template;
     create.timeout_ms = b.timeout_ms;
     create.idle_ms = b.idle_ms;
+    create.captures = captures;
+    create.captures_n = b.captures ? b.captures->list.n : 0;
+    create.checkpoint_every = (unsigned)b.checkpoint_every;
     create.metadata = metadata;
     create.env = env;
     create.retries = (unsigned)b.retries;

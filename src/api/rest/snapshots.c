@@ -5,6 +5,7 @@
 
 #include "api/rest/rest.h"
 #include "base/auto.h"
+#include "manager/capture.h"
 #include "manager/snapshot.h"
 #include "base/banned.h"
 
@@ -296,4 +297,53 @@ static void storage_known(void *arg, const struct sg_storage *st, const struct s
 int sg_rest_storage(struct sg_call *c, struct sg_err *err)
 {
     return sg_manager_storage(c->manager, storage_known, c, err);
+}
+
+/* ---- what is of no use any more ---- */
+
+static void put_ids(struct sg_json *j, const char *key, const char *const *v, size_t n)
+{
+    sg_json_key(j, key);
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < n; i++)
+        sg_json_str(j, v[i]);
+    sg_json_close(j, ']');
+}
+
+static void collected(void *arg, const struct sg_gc_found *f, const struct sg_err *err)
+{
+    struct sg_call *c = arg;
+    if (err) {
+        sg_reply_error(c, err);
+        return;
+    }
+    sg_auto_buf out;
+    struct sg_json j;
+    sg_buf_init(&out, SG_REST_MAX_REPLY);
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    put_ids(&j, "snapshots", f->snapshots, f->snapshots_n);
+    put_ids(&j, "artifacts", f->artifacts, f->artifacts_n);
+    put_u64(&j, "snapshotBytes", f->snapshot_bytes);
+    sg_json_close(&j, '}');
+    sg_reply_json(c, 200, &out);
+}
+
+struct gc_body {
+    uint64_t days;
+    bool is_dry;
+};
+
+int sg_rest_gc(struct sg_call *c, struct sg_err *err)
+{
+    static const struct sg_jfield fields[] = {
+        { "artifactDays", SG_JT_U64, offsetof(struct gc_body, days), 0, 36500, false },
+        { "dryRun", SG_JT_BOOL, offsetof(struct gc_body, is_dry), 0, 0, false },
+    };
+    struct gc_body b = { .days = SG_ARTIFACT_DAYS };
+    const struct sg_jval *body;
+    if (sg_call_json(c, &body, err) < 0 ||
+        sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0)
+        return -1;
+    return sg_manager_gc(c->manager, &c->who, (unsigned)b.days, b.is_dry, collected, c, err);
 }

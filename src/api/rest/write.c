@@ -100,6 +100,15 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     put_u64(j, "timeoutMs", s->timeout_ms);
     put_u64(j, "idleTimeoutMs", s->idle_ms);
     put_str(j, "onExpiry", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
+    if (s->checkpoint_every)
+        put_u64(j, "checkpointEvery", s->checkpoint_every);
+    if (s->captures_n) {
+        sg_json_key(j, "captureFiles");
+        sg_json_open(j, '[');
+        for (size_t i = 0; i < s->captures_n; i++)
+            sg_json_str(j, s->captures[i]);
+        sg_json_close(j, ']');
+    }
     put_str(j, "user", s->user);
     put_str(j, "workdir", s->workdir);
     sg_json_key(j, "wasParked");
