@@ -52,7 +52,10 @@ struct sg_config {
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
     struct sg_strlist net_allow, net_block;               /* create, net set: rules */
     struct sg_strlist gate_resolvers, gate_permit;        /* addresses; networks */
-    char *router_rules;                 /* "": the default place, if there is one */
+    char *router_rules;                     /* "": the default place, if there is one */
+    char *gvisor_runtime, *gvisor_platform; /* "": no tier gvisor; the runtime's own choice */
+    struct sg_strlist gvisor_arguments;
+    struct sg_strlist router_templates; /* TEMPLATE=TIER */
     char *docker_socket, *docker_image; /* "": no Engine; the template's own */
     struct sg_strlist docker_images;    /* patterns of others that may be asked for */
     bool docker_pull;

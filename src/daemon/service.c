@@ -141,6 +141,8 @@ static void set_manager_options(struct service *s)
         .seal_to = s->o->seal_to,
         .rules = rules,
         .intercept = sg_take_ptr(&set->intercept),
+        .template_tiers = set->template_tiers,
+        .template_tiers_n = set->template_tiers_n,
         .walls = set->has_walls ? &set->walls : NULL,
         .watches_rules = true,
         .permitted = &set->permitted,

@@ -134,12 +134,29 @@ static int take_tiers(const struct sg_strlist *tiers, struct sg_walls *ret, stru
     return 0;
 }
 
+/* router.templates */
+static int take_templates(const struct sg_strlist *rows, struct sg_settings *s, struct sg_err *err)
+{
+    s->template_tiers = rows->n ? sg_alloc(rows->n * sizeof *s->template_tiers) : NULL;
+    for (size_t i = 0; i < rows->n; i++) {
+        const char *eq = strchr(rows->v[i], '=');
+        if (!eq)
+            return sg_fail(err, SG_INVALID, "router.templates: %s is not TEMPLATE=TIER",
+                           sg_quote(rows->v[i]).s);
+        if (sg_router_word(sg_wall_names, SG_WALL_COUNT, "tier", sg_str_of(eq + 1), err) < 0)
+            return sg_wrap(err, "router.templates");
+        s->template_tiers[s->template_tiers_n++] = sg_strdup(rows->v[i]);
+    }
+    return 0;
+}
+
 static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err *err)
 {
     if (read_tls(c, s, err) < 0)
         return -1;
     s->domain = sg_strdup(c->serve_domain);
-    if (take_rules(c, s, err) < 0 || take_tiers(&c->router_tiers, &s->walls, err) < 0)
+    if (take_rules(c, s, err) < 0 || take_tiers(&c->router_tiers, &s->walls, err) < 0 ||
+        take_templates(&c->router_templates, s, err) < 0)
         return -1;
     s->has_walls = c->router_tiers.n > 0;
     if (read_prices(c->usage_prices, &s->prices, err) < 0)
@@ -190,6 +207,9 @@ void sg_settings_done(struct sg_settings *s)
         explicit_bzero(s->tls_key, strlen(s->tls_key));
     sg_rules_free(s->rules);
     sg_intercept_free(s->intercept);
+    for (size_t i = 0; i < s->template_tiers_n; i++)
+        free(s->template_tiers[i]);
+    free(s->template_tiers);
     sg_nets_done(&s->permitted);
     free(s->state_dir);
     free(s->seal_dir);

@@ -23,6 +23,8 @@ struct sg_settings { /* all texts owned */
     struct sg_intercept_rules *intercept; /* the same, of tool calls */
     struct sg_walls walls;                /* with has_walls: what the router takes for available */
     bool has_walls;
+    char **template_tiers; /* owned: "TEMPLATE=TIER" */
+    size_t template_tiers_n;
     struct sg_nets permitted; /* owned: of the gate */
     struct sg_prices prices;
     char *otlp_environment; /* NULL: no traces */

@@ -50,7 +50,7 @@ struct sg_cell {
     struct sg_userns disk_userns; /* shifts the ids of the disk, where there is one */
     int init_fd, pidfd, ctl_fd, far_fd, listen_fd;
     pid_t pid;
-    bool has_cgroups, has_sweeper, makes_net, is_swap_counted, is_kept, is_rootless;
+    bool has_cgroups, has_sweeper, makes_net, is_swap_counted, is_kept, is_rootless, is_nested;
     struct sg_limits limits; /* of a kept one */
     int space_fd;            /* the scratch, for its free space */
     int self_fd;             /* ourselves, for the child to see whether we live */
@@ -74,14 +74,14 @@ static const char *const proc_masks[] = {
 
 /* What needs nothing of ours: done on one core while we work on the other. The cell's proc waits
  * over the host's, in the child's own mount namespace, until there is a root to move it to. */
-static void plan_start(struct sg_plan *p, int self_fd, bool makes_net)
+static void plan_start(struct sg_plan *p, int self_fd, bool makes_net, bool has_masks)
 {
     sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = self_fd });
     if (makes_net)
         sg_plan_add(p, (struct sg_step) { .op = STEP_MAKE_NET });
     sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
     sg_plan_add(p, (struct sg_step) { STEP_MOUNT_PROC, .to_fd = AT_FDCWD, .path = "/proc" });
-    if (!sg_switch_is_on(SG_SWITCH_NO_MASKS)) {
+    if (has_masks && !sg_switch_is_on(SG_SWITCH_NO_MASKS)) {
         sg_plan_add(p, (struct sg_step) { STEP_MAKE_COVERS, .to_fd = AT_FDCWD, .path = "/sys" });
         for (size_t i = 0; i < SG_COUNT(proc_masks); i++)
             sg_plan_add(p, (struct sg_step) { STEP_MASK_PROC, .path = proc_masks[i] });
@@ -110,7 +110,7 @@ static void plan_rlimits(struct sg_cell *c, const struct sg_cell_spec *spec)
         uint64_t limit;
         bool is_on;
     } limits[] = {
-        { RLIMIT_NOFILE, spec->limits.open_files, true },
+        { RLIMIT_NOFILE, spec->limits.open_files, !c->is_nested },
         { RLIMIT_CORE, 0, true },
         { RLIMIT_MEMLOCK, 8u << 20, true },
         { RLIMIT_SIGPENDING, 4096, true },
@@ -146,12 +146,12 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
         sg_plan_add(p, (struct sg_step) { STEP_ENTER_USERNS, .fd = c->userns.fd, .value = id });
     sg_plan_add(p, (struct sg_step) { STEP_STDIO, .fd = c->far_fd,
                                       .value = unless(SG_SWITCH_KEEP_DESCRIPTORS, true) });
-    if (!spec->grants_sudo && !sg_switch_is_on(SG_SWITCH_NO_NO_NEW_PRIVS))
+    if (!c->is_nested && !spec->grants_sudo && !sg_switch_is_on(SG_SWITCH_NO_NO_NEW_PRIVS))
         sg_plan_add(p, (struct sg_step) { .op = STEP_NO_NEW_PRIVS });
     /* Before the capabilities go: without no_new_privs the filter needs CAP_SYS_ADMIN. */
-    if (!sg_switch_is_on(SG_SWITCH_NO_SECCOMP))
+    if (!c->is_nested && !sg_switch_is_on(SG_SWITCH_NO_SECCOMP))
         sg_plan_add(p, (struct sg_step) { .op = STEP_SECCOMP, .filter = &c->filter });
-    if (!sg_switch_is_on(SG_SWITCH_NO_CAP_BOUND))
+    if (!c->is_nested && !sg_switch_is_on(SG_SWITCH_NO_CAP_BOUND))
         sg_plan_add(p, (struct sg_step) { .op = STEP_BOUND_CAPS, .value = CELL_CAPS });
     if (c->is_kept) {
         sg_plan_add(p,
@@ -162,7 +162,8 @@ static void plan_end(struct sg_cell *c, const struct sg_cell_spec *spec)
     } else { /* once more: a change of ids forgets it. If we are dead, the control socket tells */
         sg_plan_add(p, (struct sg_step) { STEP_DIE_WITH_PARENT, .fd = -1 });
     }
-    sg_plan_add(p, (struct sg_step) { STEP_EXEC, .fd = c->init_fd, .text = "sandglass-init" });
+    const char *program = spec->nested ? spec->nested->program : "sandglass-init";
+    sg_plan_add(p, (struct sg_step) { STEP_EXEC, .fd = c->init_fd, .text = program });
     sg_plan_publish(p);
 }
 
@@ -200,7 +201,9 @@ static int start_child(struct sg_cell *c, struct sg_err *err)
         return sg_fail_sys(err, "take a descriptor of our own process");
     }
     c->plan.child_tid = 1;
-    plan_start(&c->plan, c->self_fd, c->makes_net); /* or it would wait for a parent that died */
+    /* A runtime mounts a proc of its own, which the kernel permits beside a whole one only. */
+    plan_start(&c->plan, c->self_fd, c->makes_net,
+               !c->is_nested); /* or it would wait for a parent that died */
     const int birth = sg_cgroup_birth_fd(&c->cgroup);
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | CLONE_NEWNS |
@@ -231,6 +234,12 @@ uint64_t sg_limits_disk_bytes(const struct sg_limits *l)
     if (l->is_pooled)
         return l->disk_bytes;
     return l->disk_bytes < most ? l->disk_bytes : most;
+}
+
+uint64_t sg_limits_nested_pids(uint64_t pids)
+{
+    enum { OF_ITS_OWN = 192, EACH = 2 };
+    return pids * EACH + OF_ITS_OWN;
 }
 
 static void lift_switched_limits(struct sg_limits *l)
@@ -309,6 +318,7 @@ struct sg_cell *sg_cell_start_kept(bool is_rootless, struct sg_kept_place *place
     c->is_kept = true;
     c->ids = place->ids;
     c->cgroup = place->cgroup;
+    c->is_nested = place->is_nested;
     place->ids.lock_fd = -1;
     if (start(c, is_rootless, 0, err) == 0)
         return c;
@@ -344,6 +354,8 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
         spec->is_rootless ? (struct sg_idmap) { spec->owner_id, 0, 1, spec->owner_id, false }
                           : (struct sg_idmap) { 0, c->ids.first, SG_CELL_IDS, 0, false };
     c->limits = spec->limits;
+    if (c->is_nested)
+        spec->limits.pids = sg_limits_nested_pids(spec->limits.pids);
     spec->limits.disk_bytes = sg_limits_disk_bytes(&spec->limits);
     /* An overlay makes files of its own as the host's root, who must be somebody there. */
     struct sg_idmap disk_map = map;
@@ -361,9 +373,10 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
     c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
     if (c->space_fd < 0)
         return sg_fail_sys(err, "keep the writable layer's descriptor");
-    c->init_fd = sg_init_image_open(err);
+    c->init_fd = spec->nested ? fcntl(spec->nested->program_fd, F_DUPFD_CLOEXEC, 3)
+                              : sg_init_image_open(err);
     if (c->init_fd < 0)
-        return -1;
+        return spec->nested ? sg_fail_sys(err, "keep the program of the sandbox") : -1;
     if (c->is_kept && pass_descriptors(c, spec->listen_fd, err) < 0)
         return -1;
     plan_end(c, spec);
@@ -420,6 +433,7 @@ void sg_cell_keep(struct sg_cell *c, struct sg_kept *ret, int *ret_ctl_fd)
                          .ids = c->ids,
                          .limits = c->limits,
                          .is_rootless = c->is_rootless,
+                         .is_nested = c->is_nested,
                          .is_child = true };
     c->ids.lock_fd = -1;                                       /* K2 */
     (void)sg_process_start_ticks(k.pid, &k.start_ticks, NULL); /* our child: it cannot be missing */

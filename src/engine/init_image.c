@@ -18,6 +18,12 @@
 /* Put there by init_image.S. */
 extern const char sg_init_image_start[], sg_init_image_end[];
 
+const void *sg_init_image_bytes(size_t *ret_n)
+{
+    *ret_n = (uintptr_t)sg_init_image_end - (uintptr_t)sg_init_image_start;
+    return sg_init_image_start;
+}
+
 int sg_init_image_open(struct sg_err *err)
 {
     const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;

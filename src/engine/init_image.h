@@ -3,6 +3,9 @@
  * inside a sandbox can change it through /proc/1/exe, and no host binary is left open. */
 #pragma once
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 int sg_init_image_open(struct sg_err *err);
+const void *sg_init_image_bytes(size_t *ret_n); /* the same, as bytes */

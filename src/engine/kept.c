@@ -28,6 +28,7 @@ int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *er
     if (sg_ids_claim(!is_rootless, &ret->ids, err) < 0)
         return -1;
     sg_cgroup_init_kept(&ret->cgroup, &ret->ids);
+    ret->is_nested = false;
     return 0;
 }
 
@@ -106,6 +107,7 @@ int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_k
         .limits = note->limits,
         .cgroup = note->cgroup,
         .is_rootless = is_rootless,
+        .is_nested = note->is_nested,
         .may_be_frozen = true,
         .is_foreign = note->is_foreign,
     };
@@ -188,7 +190,12 @@ static int change(const struct sg_kept *k, const struct sg_limits *was, const st
     const uint64_t disk = sg_limits_disk_bytes(l);
     if (!l->is_pooled && disk != sg_limits_disk_bytes(was) && resize_disk(k, disk, err) < 0)
         return sg_wrap(err, "change the disk limit");
-    return sg_cgroup_relimit(&k->cgroup, was, l, err);
+    struct sg_limits outer_was = *was, outer = *l;
+    if (k->is_nested) {
+        outer_was.pids = sg_limits_nested_pids(was->pids);
+        outer.pids = sg_limits_nested_pids(l->pids);
+    }
+    return sg_cgroup_relimit(&k->cgroup, &outer_was, &outer, err);
 }
 
 int sg_kept_set_limits(struct sg_kept *k, const struct sg_limits *l, struct sg_err *err)
@@ -242,11 +249,13 @@ int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct s
         *ret = r;
         return 0;
     }
-    /* An overlay answers for its upper layer, which is the scratch. */
-    sg_auto_fd work = k->is_foreign ? sg_open_beneath(root, "workspace", O_PATH, 0, err) : -1;
-    if (k->is_foreign && work < 0)
+    /* An overlay answers for its upper layer, which is the scratch; so does /tmp of a nested one.
+     */
+    const char *below = k->is_foreign ? "workspace" : k->is_nested ? "tmp" : ".";
+    sg_auto_fd part = sg_open_beneath(root, below, O_PATH | O_DIRECTORY, 0, err);
+    if (part < 0)
         return -1;
-    const struct sg_root space = { .scratch_fd = k->is_foreign ? work : root };
+    const struct sg_root space = { .scratch_fd = part };
     uint64_t unused = 0;
     if (sg_root_space(&space, &r.disk_bytes, &unused) < 0)
         return sg_fail_sys(err, "ask for the space of the writable layer");

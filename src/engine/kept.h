@@ -33,6 +33,7 @@ struct sg_kept {
     struct sg_cgroup cgroup; /* no descriptors */
     bool is_rootless, is_child, may_be_frozen;
     bool is_foreign;    /* somebody else made it, and its cgroups: sg_kept_of() */
+    bool is_nested;     /* what it holds is behind a further wall: spec.h */
     bool has_lost_slot; /* after sg_kept_finish(): somebody else has the slot now */
 };
 
@@ -40,6 +41,7 @@ struct sg_kept {
 struct sg_kept_place {
     struct sg_ids ids; /* lock_fd: the claim */
     struct sg_cgroup cgroup;
+    bool is_nested; /* for the caller to set */
 };
 int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *err);
 
@@ -60,6 +62,7 @@ struct sg_kept_note {
     struct sg_limits limits;
     struct sg_cgroup cgroup; /* where its maker made them: that depends on where it ran itself */
     bool is_foreign;
+    bool is_nested;
 };
 
 /* A cell that somebody else made. SG_NOT_FOUND: the process is gone, or is not the one that was

@@ -31,7 +31,8 @@ static const char MAX_TERMINALS[] = "64";
 void sg_root_init(struct sg_root *r)
 {
     r->fd_count = 0;
-    r->root_fd = r->scratch_fd = r->disk_fd = r->layers_fd = r->upper_fd = r->work_fd = -1;
+    r->top_fd = r->root_fd = r->scratch_fd = r->disk_fd = r->layers_fd = r->upper_fd = r->work_fd =
+        -1;
     r->overlay = (struct sg_overlay) { .fs_fd = -1 };
 }
 
@@ -161,7 +162,7 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
                                flags, attrs, err);
     if (fd < 0)
         return sg_wrap(err, "make the root filesystem");
-    r->root_fd = sg_root_keep(r, fd);
+    r->top_fd = r->root_fd = sg_root_keep(r, fd);
     struct statvfs fs; /* an overlay that cannot make its work directory mounts itself read-only */
     if (fstatvfs(fd, &fs) < 0)
         return sg_fail_sys(err, "look at the root filesystem");
@@ -181,7 +182,7 @@ static int make_overlay(struct sg_root *r, const struct sg_cell_spec *spec, int 
 static int open_tmp(const struct sg_root *r, const struct sg_cell_spec *spec,
                     const struct sg_ids *ids, struct sg_err *err)
 {
-    if (!spec->limits.is_pooled)
+    if (!spec->limits.is_pooled && !spec->nested)
         return 0;
     sg_auto_fd tmp = sg_make_dir_in(r->root_fd, "tmp", ids->first, err);
     sg_auto_fd dir = tmp < 0 ? -1 : openat(tmp, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -308,8 +309,10 @@ static int add_names(struct sg_root *r, const struct sg_cell_spec *spec, const s
 {
     struct sg_err why = { 0 };
     const uint64_t attrs = INERT | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY;
-    add_part(r, "boot-id", "proc/sys/kernel/random/boot_id", attrs, plan);
-    plan->steps[plan->added - 1].is_optional = true;
+    if (!spec->nested) { /* what is nested boots a kernel of its own */
+        add_part(r, "boot-id", "proc/sys/kernel/random/boot_id", attrs, plan);
+        plan->steps[plan->added - 1].is_optional = true;
+    }
     sg_auto_fd file = sg_make_file_in(r->root_fd, "etc/machine-id", ids->first, &why);
     if (file < 0 && (why.kind == SG_INVALID || spec->is_rootless))
         return 0;
@@ -331,18 +334,23 @@ static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const 
             return -1;
     }
     sg_plan_add(plan,
-                (struct sg_step) { STEP_ATTACH, .fd = r->root_fd, .to_fd = AT_FDCWD, .path = "/" });
+                (struct sg_step) { STEP_ATTACH, .fd = r->top_fd, .to_fd = AT_FDCWD, .path = "/" });
+    if (spec->nested)
+        sg_nested_add(r, plan);
     for (size_t i = 0; i < SG_PART_COUNT; i++)
-        if (has_part(spec, i))
-            add_part(r, sg_parts[i].name, sg_parts[i].target, sg_parts[i].attrs, plan);
+        if (has_part(spec, i) || spec->nested)
+            sg_plan_add(plan,
+                        (struct sg_step) { STEP_ATTACH_PART, .fd = r->scratch_fd,
+                                           .text = sg_parts[i].name, .value = sg_parts[i].attrs,
+                                           .to_fd = r->top_fd, .path = sg_parts[i].target });
     if (spec->is_rootless && sg_scratch_bind_nodes(r, plan, err) < 0)
         return -1;
     const bool has_limit = !sg_switch_is_on(SG_SWITCH_NO_TERMINAL_LIMIT);
-    sg_plan_add(plan, (struct sg_step) { STEP_MOUNT_DEVPTS, .to_fd = r->root_fd, .path = "dev/pts",
+    sg_plan_add(plan, (struct sg_step) { STEP_MOUNT_DEVPTS, .to_fd = r->top_fd, .path = "dev/pts",
                                          .is_optional = spec->is_rootless,
                                          .text = has_limit ? MAX_TERMINALS : "1000",
                                          .value = ids->first + TTY_GID });
-    sg_plan_add(plan, (struct sg_step) { STEP_MOVE_PROC, .to_fd = r->root_fd, .path = "proc" });
+    sg_plan_add(plan, (struct sg_step) { STEP_MOVE_PROC, .to_fd = r->top_fd, .path = "proc" });
     return add_names(r, spec, ids, plan, err);
 }
 
@@ -389,7 +397,8 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
                                              .path = "/sys" });
     sg_plan_add(plan, (struct sg_step) { STEP_ATTACH, .fd = r->scratch_fd, .to_fd = AT_FDCWD,
                                          .path = "/sys" });
-    if (add_mounts(r, spec, ids, plan, err) < 0)
+    if ((spec->nested && sg_nested_make(r, spec->nested, ids->first, err) < 0) ||
+        add_mounts(r, spec, ids, plan, err) < 0)
         return -1;
     for (size_t i = 0; i < spec->bind_count; i++)
         if (add_bind(r, spec, i, userns_fd, owner, plan, err) < 0)
@@ -406,7 +415,7 @@ int sg_root_build(struct sg_root *r, const struct sg_cell_spec *spec, const stru
         set_resolv_conf(r, spec->resolv_conf, spec->is_rootless ? 0 : ids->first);
     if (spec->is_read_only && sg_mnt_attr(r->root_fd, MOUNT_ATTR_RDONLY, 0, err) < 0)
         return -1;
-    sg_plan_add(plan, (struct sg_step) { STEP_PIVOT, .fd = r->root_fd,
+    sg_plan_add(plan, (struct sg_step) { STEP_PIVOT, .fd = r->top_fd,
                                          .value = !sg_switch_is_on(SG_SWITCH_KEEP_OLD_ROOT) });
     return 0;
 }

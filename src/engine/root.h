@@ -17,9 +17,11 @@
 
 struct sg_root {
     int fds[SG_CELL_MAX_LAYERS + SG_CELL_MAX_BINDS +
-            8]; /* owned; closed once the child has exec'd */
+            16]; /* owned; closed once the child has exec'd */
     unsigned fd_count;
     int root_fd, scratch_fd; /* among fds */
+    int top_fd;              /* among fds: what is pivoted to; the root, or what is around it */
+    int usr_fd, runtime_fd;  /* among fds; of a nested one */
     int disk_fd;             /* among fds: where the upper layer is; the scratch, or the pool */
     int layers_fd; /* by path only, among fds: the scratch, while attached in our namespace */
     int upper_fd, work_fd; /* among fds */

@@ -20,5 +20,11 @@ int sg_root_keep(struct sg_root *r, int fd);
 int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t owner,
                     struct sg_err *err);
 
+/* What is around the root of a nested cell: nested.c. Makes it, as r->top_fd; the steps that attach
+ * the root, and what else it has. */
+int sg_nested_make(struct sg_root *r, const struct sg_nested *n, uint32_t owner,
+                   struct sg_err *err);
+void sg_nested_add(struct sg_root *r, struct sg_plan *plan);
+
 /* Without root: steps that bind the host's device files where nodes cannot be made. */
 int sg_scratch_bind_nodes(struct sg_root *r, struct sg_plan *plan, struct sg_err *err);

@@ -29,6 +29,25 @@ struct sg_bind {
     unsigned flags;
 };
 
+/* A cell around somebody else's wall: pid 1 is `program_fd` (static), which starts a runtime that
+ * makes a sandbox of /rootfs: the overlay, which is the root of any other cell. What is trusted to
+ * build walls has all capabilities in the cell's user namespace, and no filter of ours. */
+struct sg_nested_file {
+    const char *path; /* from the cell's root; its directory is made */
+    const void *p;
+    size_t n;
+    uint32_t mode;
+};
+enum { SG_NESTED_MAX_FILES = 4 };
+#define SG_NESTED_ROOT "rootfs"
+struct sg_nested {
+    int program_fd; /* borrowed */
+    const char *program;
+    const char *runtime; /* host path; seen as /runtime */
+    struct sg_nested_file files[SG_NESTED_MAX_FILES];
+    size_t file_count;
+};
+
 struct sg_limits {
     uint64_t mem_bytes; /* memory, and memory plus swap */
     uint64_t cpu_milli; /* 1000 is one cpu */
@@ -57,8 +76,13 @@ struct sg_cell_spec {
     /* The writable layer is this directory, which holds "up" and "wk" with ids as seen inside; else
      * it is made in memory. Borrowed; -1 or limits.is_pooled unset: none. */
     int disk_fd;
+    const struct sg_nested *nested; /* NULL: an ordinary cell */
     int listen_fd; /* of a kept cell, borrowed: a listening SEQPACKET socket for pid 1 */
 };
+
+/* Processes of the host for so many inside: each has a thread or two in a kernel that is a program,
+ * which has some of its own. */
+uint64_t sg_limits_nested_pids(uint64_t pids);
 
 /* The size of the writable layer: less than asked for where that would be all of the memory. */
 uint64_t sg_limits_disk_bytes(const struct sg_limits *l);

@@ -35,7 +35,7 @@ static void drop(struct sg_init *in)
 
 void sg_conn_end(struct sg_init *in)
 {
-    if (in->keeps && in->listener.fd >= 0)
+    if (in->keeps && (in->listener.fd >= 0 || in->mux))
         drop(in);
     else
         in->is_over = true;
@@ -51,6 +51,11 @@ void sg_conn_accept(struct sg_init *in, struct sg_source *s, uint32_t events)
     }
     if (fd < 0)
         return;
+    sg_conn_take(in, fd);
+}
+
+void sg_conn_take(struct sg_init *in, int fd)
+{
     drop(in);
     sg_chan_make_room(fd);
     in->ctl.fd = fd;

@@ -59,6 +59,8 @@ struct sg_worker {
 struct sg_init {
     int epoll_fd;
     struct sg_source ctl, listener, signals; /* ctl.fd is -1 between connections */
+    struct sg_source channel;                /* channel.c: fd -1: the host sends descriptors */
+    struct sg_mux *mux;                      /* owned; with a channel */
     uint32_t epoch;
     bool has_hello, is_one_user, is_over, drops_caps;
     bool keeps;       /* outlives its connection */
@@ -83,7 +85,10 @@ struct sg_init {
     bool has_killed;
 };
 
-enum { SG_INIT_DROPS_CAPS = 1 }; /* programs have none of our capabilities, whoever they run as */
+enum {
+    SG_INIT_DROPS_CAPS = 1, /* programs have none of our capabilities, whoever they run as */
+    SG_INIT_CHANNEL = 2,    /* ctl_fd is a byte channel (mux/mux.h), which outlives connections */
+};
 
 /* Serves the control socket until its end or SHUTDOWN. Takes `ctl_fd` and `listener_fd` (-1: none,
  * and nobody can come back). The process should exit right after: nothing is given back, since the
@@ -103,8 +108,15 @@ void sg_source_drop(struct sg_init *in, struct sg_source *s);
 void sg_conn_begin(struct sg_init *in);
 /* The connection has ended: so does everything that belonged to it, or init itself. */
 void sg_conn_end(struct sg_init *in);
+/* In place of the connection that may still be there. Takes `fd`. */
+void sg_conn_take(struct sg_init *in, int fd);
 /* Somebody connects: the new connection replaces the one that may still be there. */
 void sg_conn_accept(struct sg_init *in, struct sg_source *s, uint32_t events);
+
+/* ---- channel.c ---- */
+
+/* Takes `fd`. */
+int sg_channel_open(struct sg_init *in, int fd, struct sg_err *err);
 
 /* ---- outbox.c ---- */
 

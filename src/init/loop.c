@@ -151,7 +151,7 @@ static int open_sources(struct sg_init *in, struct sg_err *err)
     in->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (in->signals.fd < 0 || in->epoll_fd < 0)
         return sg_fail_sys(err, "open the loop");
-    if (sg_source_want(in, &in->ctl, EPOLLIN, err) < 0)
+    if (in->ctl.fd >= 0 && sg_source_want(in, &in->ctl, EPOLLIN, err) < 0)
         return -1;
     if (in->listener.fd >= 0 && sg_source_want(in, &in->listener, EPOLLIN, err) < 0)
         return -1;
@@ -170,7 +170,9 @@ int sg_init_run(int ctl_fd, int listener_fd, unsigned flags, struct sg_err *err)
 {
     struct sg_init *in = sg_new(struct sg_init);
     in->drops_caps = flags & SG_INIT_DROPS_CAPS;
-    in->ctl = (struct sg_source) { .fd = ctl_fd, .ready = sg_serve_ready };
+    const bool has_channel = flags & SG_INIT_CHANNEL;
+    in->ctl = (struct sg_source) { .fd = has_channel ? -1 : ctl_fd, .ready = sg_serve_ready };
+    in->channel.fd = -1;
     in->listener = (struct sg_source) { .fd = listener_fd, .ready = sg_conn_accept };
     in->signals.ready = reap;
     in->out_end = &in->out;
@@ -184,9 +186,10 @@ int sg_init_run(int ctl_fd, int listener_fd, unsigned flags, struct sg_err *err)
     (void)umask(0); /* modes in requests mean what they say */
     (void)syscall(SYS_setgroups, (size_t)0,
                   NULL); /* user_enter.c relies on it; rootless has none */
-    if (open_sources(in, err) < 0)
+    if (open_sources(in, err) < 0 || (has_channel && sg_channel_open(in, ctl_fd, err) < 0))
         return -1;
-    sg_conn_begin(in);
+    if (!has_channel)
+        sg_conn_begin(in);
     while (!in->is_over)
         if (turn(in, err) < 0)
             return -1;

@@ -4,10 +4,14 @@
  * of the sandbox's slot, which is held for as long as we live and is otherwise no concern of ours.
  * Nothing else is open. There is nobody to tell of a failure but the exit code.
  *
+ * Started with "--channel", 0 is a byte channel to the host, and no descriptor crosses it
+ * (channel.c); whatever else is open is nothing of ours.
+ *
  * Started by somebody else, with the path of a socket as our argument, we fetch the same there
  * (join.h). Then what we may do is not what those inside may: they lose it all. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,11 +30,24 @@ static bool is_listener(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &n) == 0 && is_listening;
 }
 
+/* Out of the way of what we start. */
+static int take_channel(void)
+{
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, CONTROL_FD);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < CONTROL_FD; i++)
+        if (null < 0 || dup2(null, i) < 0)
+            return -1;
+    return fd;
+}
+
 int main(int argc, char **argv)
 {
     (void)prctl(PR_SET_DUMPABLE, 0); /* our memory and /proc entries are not for those inside */
     (void)prctl(PR_SET_NAME, "sandglass-init");
     struct sg_err err = { 0 };
+    if (argc > 1 && strcmp(argv[1], "--channel") == 0)
+        _exit(sg_init_run(take_channel(), -1, SG_INIT_CHANNEL, &err) < 0 ? EXIT_BROKEN : 0);
     const bool is_joined = argc > 1;
     if (is_joined && sg_join(argv[1], CONTROL_FD, &err) < 0) {
         (void)dprintf(STDERR_FILENO, "sandglass-init: %s\n", err.msg);

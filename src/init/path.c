@@ -28,6 +28,16 @@ const char *sg_path_base(void)
     return stat("/workspace", &st) == 0 && S_ISDIR(st.st_mode) ? "/workspace" : "/";
 }
 
+/* Asked once whether the kernel has it: path_walk.c. */
+static long open_how(int dir_fd, const char *path, const struct open_how *how)
+{
+    static bool has_none;
+    long fd = has_none ? -1 : syscall(SYS_openat2, dir_fd, path, how, sizeof *how);
+    if (fd < 0 && !has_none && errno == ENOSYS)
+        has_none = true;
+    return has_none ? sg_path_walk(dir_fd, path, how) : fd;
+}
+
 int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode)
 {
     const struct open_how how = {
@@ -37,7 +47,7 @@ int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode)
     };
     long fd;
     do
-        fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+        fd = open_how(dir_fd, path, &how);
     while (fd < 0 && errno == EINTR);
     return (int)fd;
 }
@@ -45,7 +55,7 @@ int sg_path_open_at(int dir_fd, const char *path, int flags, mode_t mode)
 static int open_tries(int dir_fd, const char *path, const struct open_how *how)
 {
     for (int tries = 0; tries < MAX_TRIES; tries++) {
-        long fd = syscall(SYS_openat2, dir_fd, path, how, sizeof *how);
+        long fd = open_how(dir_fd, path, how);
         if (fd >= 0)
             return (int)fd;
         if (errno != EINTR && errno != EAGAIN) /* EAGAIN: raced with a rename */

@@ -36,5 +36,9 @@ int sg_path_make(struct sg_text path, mode_t mode, struct sg_err *err);
 int sg_path_open_parent(struct sg_text path, char ret_name[SG_PATH_NAME_MAX + 1],
                         struct sg_err *err);
 
+/* openat2(2) without the kernel's help; no RESOLVE_IN_ROOT. path_walk.c */
+struct open_how;
+int sg_path_walk(int dir_fd, const char *path, const struct open_how *how);
+
 /* A path to what `fd` has open, for calls that take no descriptor. */
 void sg_path_of_fd(int fd, char ret[SG_PATH_LINK_BYTES]);

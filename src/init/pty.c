@@ -179,6 +179,17 @@ static void out_ready(struct sg_init *in, struct sg_source *s, uint32_t events)
 
 /* ---- life ---- */
 
+/* A kernel that does not know the peer (gVisor): there is one instance only. */
+static int open_by_name(int master_fd)
+{
+    unsigned number;
+    char path[32];
+    if (ioctl(master_fd, TIOCGPTN, &number) < 0)
+        return -1;
+    (void)snprintf(path, sizeof path, "/dev/pts/%u", number);
+    return open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
+}
+
 static int open_terminal(struct sg_pty *p, const struct sg_user *user, struct sg_err *err)
 {
     int unlocked = 0;
@@ -189,6 +200,8 @@ static int open_terminal(struct sg_pty *p, const struct sg_user *user, struct sg
         return sg_fail_sys(err, "unlock the terminal");
     /* By descriptor: what is mounted at /dev/pts need not be the instance that ptmx is of. */
     p->slave_fd = ioctl(p->master.fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (p->slave_fd < 0 && errno == ENOTTY)
+        p->slave_fd = open_by_name(p->master.fd);
     if (p->slave_fd < 0)
         return sg_fail_sys(err, "open the terminal");
     if (!user->is_own)

@@ -7,6 +7,7 @@
  * C3. Signals are let in last: until then nothing can run in here but the steps. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -67,11 +68,12 @@ static int directory(const struct sg_spawn *s)
     return s->may_use_root ? chdir("/") : -1;
 }
 
+/* To the highest number there is, not further: gVisor takes that for a mistake. */
 /* Everything is close-on-exec already; this is for the one that somebody forgets some day. */
 static int descriptors(const struct sg_spawn *s)
 {
     (void)s;
-    return (int)syscall(SYS_close_range, (unsigned)FIRST_OTHER_FD, ~0u, CLOEXEC_RANGE);
+    return (int)syscall(SYS_close_range, (unsigned)FIRST_OTHER_FD, INT_MAX, CLOEXEC_RANGE);
 }
 
 static int signals(const struct sg_spawn *s)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -49,7 +50,7 @@ static int keep_only(const int *fds, unsigned fd_count, int report_fd)
     }
     if (high_report < 0 || dup2(high_report, REPORT_FD) < 0)
         return -1;
-    return (int)syscall(SYS_close_range, REPORT_FD + 1u, ~0u, 0u);
+    return (int)syscall(SYS_close_range, REPORT_FD + 1u, INT_MAX, 0u);
 }
 
 /* First in line when memory ends. The file is init's own, not the user's. */

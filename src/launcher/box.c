@@ -12,12 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -28,52 +25,14 @@
 
 #define MS UINT64_C(1000000)
 
-static const uint64_t MAKING_NS = 15000 * MS, ENDING_LOUD_NS = 5000 * MS;
+static const uint64_t MAKING_NS = 15000 * MS, MAKING_NESTED_NS = 90000 * MS,
+                      ENDING_LOUD_NS = 5000 * MS;
 static const uint64_t FIRST_WAIT_NS = 1 * MS, LONGEST_WAIT_NS = 100 * MS;
 enum { SPARE_BYTES = 16 << 20 };
-enum { BACKLOG = 128, SOCKET_BYTES = 2 * SG_CTL_MAX_BYTES };
 
 static void on_ctl(struct sg_io *io, uint32_t events);
 static void on_gone(struct sg_io *io, uint32_t events);
 static void on_timer(struct sg_timer *t, uint64_t now_ns);
-
-/* ---- the socket of a slot ---- */
-
-/* By way of the directory's descriptor: a path of any length fits into an address then. */
-static void address_of(const struct sg_launcher *l, uint32_t slot, struct sockaddr_un *ret)
-{
-    *ret = (struct sockaddr_un) { .sun_family = AF_UNIX };
-    (void)snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%u.sock", l->cells_fd,
-                   (unsigned)slot);
-}
-
-int sg_box_listen(const struct sg_launcher *l, uint32_t slot, struct sg_err *err)
-{
-    struct sockaddr_un a;
-    address_of(l, slot, &a);
-    sg_auto_fd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return sg_fail_sys(err, "make a sandbox's socket");
-    int ret = bind(fd, (struct sockaddr *)&a, sizeof a);
-    if (ret < 0 && errno == EADDRINUSE && unlink(a.sun_path) == 0) /* of an earlier cell */
-        ret = bind(fd, (struct sockaddr *)&a, sizeof a);
-    if (ret < 0 || listen(fd, BACKLOG) < 0)
-        return sg_fail_sys(err, "name a sandbox's socket");
-    return sg_take_fd(&fd);
-}
-
-int sg_box_connect(const struct sg_box *b, struct sg_err *err)
-{
-    struct sockaddr_un a;
-    address_of(b->launcher, b->record.slot, &a);
-    sg_auto_fd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int bytes = SOCKET_BYTES;
-    if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
-        return sg_fail_sys(err, "connect to the sandbox");
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    return sg_take_fd(&fd);
-}
 
 /* ---- making ---- */
 
@@ -174,6 +133,11 @@ static void give_up(struct sg_box *b)
     sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop));
 }
 
+static bool is_nested(const struct sg_box *b)
+{
+    return b->record.tier == SG_L_TIER_GVISOR;
+}
+
 static int build(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
@@ -192,6 +156,12 @@ static int build(struct sg_box *b, struct sg_err *err)
     spec.disk_fd = disk;
     if (l->gate.program) /* whichever server is asked, the gate answers; this one is nobody else */
         spec.resolv_conf = "nameserver 198.18.0.1\n";
+    sg_auto_buf text;
+    struct sg_nested nested;
+    sg_buf_init(&text, 64 << 10);
+    if (is_nested(b) && sg_oci_fill(&l->oci, &spec, &text, &nested, err) < 0)
+        return -1;
+    spec.nested = is_nested(b) ? &nested : NULL;
     if (sg_cell_build(b->cell, &spec, err) < 0)
         return -1;
     b->ctl.fd = sg_cell_ctl(b->cell);
@@ -199,7 +169,8 @@ static int build(struct sg_box *b, struct sg_err *err)
     if (sg_io_want(l->loop, &b->ctl, EPOLLIN, err) < 0 ||
         sg_io_want(l->loop, &b->gone, EPOLLIN, err) < 0)
         return -1;
-    sg_timer_set(l->loop, &b->timer, sg_loop_now(l->loop) + MAKING_NS);
+    sg_timer_set(l->loop, &b->timer,
+                 sg_loop_now(l->loop) + (is_nested(b) ? MAKING_NESTED_NS : MAKING_NS));
     return 0;
 }
 
@@ -285,9 +256,10 @@ struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_t
     if (sg_kept_claim(l->set.is_rootless, &place, err) < 0)
         return NULL;
     struct sg_box *b = new_box(l, place.ids.slot);
+    b->record.tier = p->tier;
+    place.is_nested = is_nested(b);
     b->place = place;
     b->state = SG_BOX_MAKING;
-    b->record.tier = p->tier;
     b->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_tmpl_of_image(t->t.name) : sg_tmpl_ref(t);
     b->pool = p;
     if (begin_making(b, err) < 0) {
@@ -371,7 +343,8 @@ static void on_ctl(struct sg_io *io, uint32_t events)
     struct sg_box *b = SG_OWNER(io, struct sg_box, ctl);
     struct sg_err err = { 0 };
     struct sg_packet *p = &b->launcher->packet;
-    switch (sg_chan_recv(io->fd, 1u << SG_ROLE_EVENT, false, p, &err)) {
+    sg_auto_free char *why = NULL;
+    switch (sg_chan_recv(io->fd, 1u << SG_ROLE_EVENT | 1u << SG_ROLE_REPLY, false, p, &err)) {
     case SG_RECV_AGAIN:
         return;
     case SG_RECV_MESSAGE:
@@ -379,12 +352,14 @@ static void on_ctl(struct sg_io *io, uint32_t events)
             ready(b);
             return;
         }
+        if (p->msg.type == SG_MSG_ERROR) /* a runtime's last words */
+            why = sg_printf("the runtime failed: %s", p->msg.error.text.p);
         break;
     case SG_RECV_ERROR:
     case SG_RECV_CLOSED:
         break;
     }
-    fail_making(b, "the sandbox's first process did not report for duty");
+    fail_making(b, why ? why : "the sandbox's first process did not report for duty");
 }
 
 /* ---- claimed ---- */

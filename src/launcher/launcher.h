@@ -15,6 +15,7 @@
  *     container.c  how a box lives that is a container of an Engine
  *     record.c   what the next launcher must know  adopt.c   what the last one left
  *     vault.c    the storage pool                  hand.c    who waits for the disk
+ *     tiers.c    which tiers there are             oci.c     what a runtime is told
  *
  * C1. Every cell has a box, every box has a slot, every slot has a record while its box lives.
  * C2. A box is making, parked, claimed or ending, in that order; it never goes back.
@@ -28,6 +29,7 @@
 #include "launcher/export.h"
 #include "launcher/gate.h"
 #include "launcher/keeper.h"
+#include "launcher/oci.h"
 #include "launcher/permit.h"
 #include "launcher/pool.h"
 #include "launcher/vault.h"
@@ -64,6 +66,7 @@ struct sg_launcher {
     bool is_second; /* the one before us did not end by itself */
     struct sg_maker maker;
     struct sg_vault vault;
+    struct sg_oci oci;
     struct sg_packet packet; /* for what a new cell says */
     struct sg_conn conn;
     struct sg_daemon daemon;

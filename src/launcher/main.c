@@ -305,14 +305,12 @@ static int connect_daemon(struct sg_launcher *l, const struct arguments *a, stru
 }
 
 /* Without root the kernel loads no program for us: sandboxes have no network then. */
-static int start_gate(struct sg_launcher *l, const struct arguments *a, struct sg_err *err)
+static void find_gate(struct sg_launcher *l, const struct arguments *a)
 {
     sg_auto_free char *program =
         a->peer_fd < 0 && !l->set.is_rootless ? sg_child_program("sandglass-gate", "gate") : NULL;
-    if (!program || access(program, X_OK) < 0)
-        return 0;
-    l->gate.program = sg_take_ptr(&program);
-    return sg_gate_start(l, err);
+    if (program && access(program, X_OK) == 0)
+        l->gate.program = sg_take_ptr(&program);
 }
 
 /* Where the settings name an Engine. Its socket is root's. */
@@ -370,6 +368,8 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     }
     if (sg_vault_open(&l->vault, l->loop, c, l->set.is_rootless, err) < 0)
         return -1;
+    find_gate(l, a);
+    sg_oci_init(&l->oci, c, l->set.is_rootless, l->gate.program != NULL);
     if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
         return -1;
     l->can_freeze = can_freeze();
@@ -380,7 +380,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     sg_container_sweep(l);
     sg_adopt_pool(l);
     find_export(l, c, a);
-    if (start_gate(l, a, err) < 0 || connect_daemon(l, a, err) < 0)
+    if ((l->gate.program && sg_gate_start(l, err) < 0) || connect_daemon(l, a, err) < 0)
         return -1;
     sg_maker_begin(l);
     return 0;
@@ -394,6 +394,7 @@ static struct sg_launcher *new_launcher(void)
     l->keeper.io.fd = l->keeper.child.gone.fd = -1;
     sg_packet_init(&l->keeper.packet);
     l->export.child.gone.fd = -1;
+    l->oci.program_fd = -1;
     sg_vault_init(&l->vault);
     sg_map_init(&l->by_id);
     sg_packet_init(&l->packet);
@@ -411,6 +412,7 @@ static void free_launcher(struct sg_launcher *l)
         sg_keeper_done(l);
         sg_vault_close(&l->vault);
         sg_loop_free(l->loop);
+        sg_oci_done(&l->oci);
     }
     sg_conn_done(&l->conn);
     sg_packet_done(&l->packet);

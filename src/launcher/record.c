@@ -47,6 +47,7 @@ void sg_record_note(const struct sg_record *r, struct sg_kept_note *ret)
     };
     ret->limits.is_pooled = r->disk[0] != '\0';
     ret->is_foreign = r->container[0] != '\0';
+    ret->is_nested = r->tier == SG_L_TIER_GVISOR;
     memcpy(ret->cgroup.dirs, r->groups, sizeof ret->cgroup.dirs);
     for (unsigned i = 0; i < SG_GROUP_COUNT; i++)
         ret->cgroup.dir_fds[i] = ret->cgroup.join_fds[i] = -1;

@@ -202,6 +202,9 @@ static int snapshot(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
     struct sg_box *b = find(l, s->sandbox.p, err);
     if (!b)
         return -1;
+    if (b->kept.is_nested) /* it has written what it has not told the host of */
+        return sg_fail(err, SG_UNSUPPORTED, "no snapshot can be taken of tier %s",
+                       sg_tiers[b->record.tier].name);
     sg_box_snapshot(b, m->id, s->snapshot.p, s->flags & SG_L_STAY_FROZEN);
     return 0;
 }
@@ -214,9 +217,12 @@ void sg_serve_ended(struct sg_launcher *l, const struct sg_box *b)
     m.l_ended.sandbox = sg_text_of(b->record.sandbox);
     m.l_ended.oom_kills = sg_kept_oom_kills(&b->kept);
     m.l_ended.cpu_ns = sg_kept_cpu_ns(&b->kept);
-    m.l_ended.cause = !sg_kept_may_be_killed(&b->kept) ? SG_L_END_EXIT
-                      : m.l_ended.oom_kills            ? SG_L_END_MEMORY
-                                                       : SG_L_END_KILLED;
+    /* A nested one's pid 1 ends by itself when the kernel behind the wall was killed. */
+    const bool may_be_killed =
+        b->kept.is_nested ? m.l_ended.oom_kills > 0 : sg_kept_may_be_killed(&b->kept);
+    m.l_ended.cause = !may_be_killed        ? SG_L_END_EXIT
+                      : m.l_ended.oom_kills ? SG_L_END_MEMORY
+                                            : SG_L_END_KILLED;
     static const char *const words[] = { "its first process exited", "memory", "killed" };
     sg_log(SG_LOG_INFO, "a sandbox has ended", SG_KV("sandbox", b->record.sandbox),
            SG_KV("why", words[m.l_ended.cause]));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes: subvolumes of the storage pool, and their mounts in cells. Making, removing and syncing
  * wait for the disk, so hands do them. */
+#include "launcher/holder.h"
 #include "launcher/launcher.h"
 #include "launcher/mount.h"
 #include "launcher/serve.h"
@@ -79,6 +80,9 @@ static int mount_it(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
     const struct sg_box *b = sg_map_find(&l->by_id, q->sandbox.p);
     if (!b || b->state != SG_BOX_CLAIMED)
         return sg_fail(err, SG_NOT_FOUND, "no sandbox %s", sg_quote(q->sandbox.p).s);
+    if (b->kept.is_nested)
+        return sg_fail(err, SG_UNSUPPORTED, "nothing can be mounted behind the wall of tier %s",
+                       sg_tiers[b->record.tier].name);
     sg_auto_fd dir = sg_vault_open_part(&l->vault, SG_VAULT_VOLUME, q->volume.p, err);
     if (dir < 0 || sg_mount_into(&b->kept, dir, q->path.p, q->flags & SG_L_READ_ONLY, err) < 0)
         return -1;

@@ -15,6 +15,6 @@ static const char *lacks_engine(const struct sg_launcher *l)
 
 const struct sg_tier_row sg_tiers[SG_L_TIER_COUNT] = {
     [SG_L_TIER_CELL] = { "cell", &sg_boxes, NULL },
-    [SG_L_TIER_GVISOR] = { "gvisor", NULL, NULL },
+    [SG_L_TIER_GVISOR] = { "gvisor", &sg_boxes, sg_oci_lacks },
     [SG_L_TIER_DOCKER] = { "docker", &sg_boxes, lacks_engine },
 };

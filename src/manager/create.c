@@ -182,6 +182,19 @@ static int wish_of(const struct sg_create *c, int *ret, struct sg_err *err)
     return 0;
 }
 
+/* What the settings say of a template; they were checked when they were read. */
+static int wish_of_template(const struct sg_manager *m, const char *template)
+{
+    const size_t n = strlen(template);
+    for (size_t i = 0; i < m->o.template_tiers_n; i++) {
+        const char *row = m->o.template_tiers[i];
+        if (strncmp(row, template, n) == 0 && row[n] == '=')
+            return sg_router_word(sg_wall_names, SG_WALL_COUNT, "tier", sg_str_of(row + n + 1),
+                                  NULL);
+    }
+    return -1;
+}
+
 /* What the router takes for available may be more than there is (router.tiers). */
 static int choose_wall(struct sg_manager *m, const struct sg_who *who, const struct sg_create *c,
                        struct plan *p, struct sg_err *err)
@@ -193,6 +206,8 @@ static int choose_wall(struct sg_manager *m, const struct sg_who *who, const str
     p->ask.needs_sandbox = true;
     if (p->ask.wish < 0 && wish_of(c, &p->ask.wish, err) < 0)
         return -1;
+    if (p->ask.wish < 0)
+        p->ask.wish = wish_of_template(m, p->template);
     p->ask.network = (enum sg_need_net)(p->network ? p->network->mode : SG_MODE_NONE);
     if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
         sg_decision_error(&p->decision, err) < 0)

@@ -25,6 +25,8 @@ struct sg_buf;
 struct sg_manager_options {
     struct sg_rules *rules;               /* taken; NULL: the built-in ones */
     struct sg_intercept_rules *intercept; /* the same */
+    char *const *template_tiers;          /* borrowed: "TEMPLATE=TIER"; where a create names none */
+    size_t template_tiers_n;
     const struct sg_walls *walls; /* borrowed: what this host is taken to have; NULL: what it has */
     bool watches_rules;           /* asks the launcher for other rules, now and then */
     struct sg_sandbox_limits defaults, most; /* of one sandbox */

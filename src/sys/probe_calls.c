@@ -168,18 +168,29 @@ void sg_probe_kvm(const struct sg_probe_env *env, struct sg_finding *ret)
     sg_found(ret, SG_HAVE_NEWS, "%s", fd >= 0 ? "present" : strerror(errno));
 }
 
-void sg_probe_newuidmap(const struct sg_probe_env *env, struct sg_finding *ret)
+static void find_program(const char *name, struct sg_finding *ret)
 {
-    (void)env;
     const char *path = getenv("PATH");
     sg_auto_free char *copy = sg_strdup(path ? path : "/usr/bin");
     char *rest = copy;
     for (char *dir; (dir = strsep(&rest, ":"));) {
-        sg_auto_free char *file = sg_printf("%s/newuidmap", dir);
+        sg_auto_free char *file = sg_printf("%s/%s", dir, name);
         if (access(file, X_OK) == 0) {
             sg_found(ret, SG_HAVE_NEWS, "%s", file);
             return;
         }
     }
     sg_found(ret, SG_HAVE_NEWS, "not installed");
+}
+
+void sg_probe_newuidmap(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    (void)env;
+    find_program("newuidmap", ret);
+}
+
+void sg_probe_runsc(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    (void)env;
+    find_program("runsc", ret);
 }

@@ -28,6 +28,8 @@ const struct sg_probe sg_kernel_probes[] = {
       sg_probe_core_pattern, NULL },
     { "Host", "/dev/kvm", "for stronger walls to come", KNOW, KNOW, false, 0, sg_probe_kvm,
       NULL },
+    { "Host", "runsc", "tier gvisor, with gvisor.runtime = \"runsc\"", KNOW, KNOW, false, 0,
+      sg_probe_runsc, NULL },
 
     { "Namespaces", "user namespaces", "root inside is nobody outside", MUST, MUST, false, 0,
       sg_probe_userns, NULL },

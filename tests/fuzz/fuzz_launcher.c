@@ -87,11 +87,17 @@ static void free_box(struct sg_box *b)
     free(b);
 }
 
+const char *sg_oci_lacks(const struct sg_launcher *l)
+{
+    (void)l;
+    return NULL;
+}
+
 int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
                  struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
 {
-    must(tier == SG_L_TIER_CELL); /* there is no other here */
     must(l->conn.has_hello && !strchr(template, '/') && *template != '.');
+    must(tier == SG_L_TIER_CELL || tier == SG_L_TIER_GVISOR);
     if (strcmp(template, "host") != 0 && strcmp(template, "base") != 0)
         return sg_fail(err, SG_NOT_FOUND, "no such template");
     *ret = NULL;

@@ -15,7 +15,7 @@ CHECK_KEYS = {"group", "name", "status", "need", "purpose", "detail", "fix"}
 STATUSES = {"ok", "degraded", "missing", "info"}
 NEEDS = {"needed", "useful", "information"}
 NAMES = [
-    "kernel", "architecture", "core dumps", "/dev/kvm", "user namespaces", "mount namespaces",
+    "kernel", "architecture", "core dumps", "/dev/kvm", "runsc", "user namespaces", "mount namespaces",
     "pid namespaces", "net namespaces", "ipc namespaces", "uts namespaces", "cgroup namespaces",
     "mount API", "tmpfs", "overlayfs", "proc", "devpts", "devices", "clone3", "pidfd", "openat2",
     "close_range", "memfd exec", "seccomp filter", "landlock", "newuidmap", "cgroup layout",

@@ -48,8 +48,11 @@ static int make(const char *root, struct made *ret, struct sg_err *err)
     }
     struct sg_kept k;
     sg_cell_keep(cell, &k, &ret->ctl_fd);
-    ret->note =
-        (struct sg_kept_note) { k.ids.slot, k.pid, k.start_ticks, k.limits, k.cgroup, false };
+    ret->note = (struct sg_kept_note) { .slot = k.ids.slot,
+                                        .pid = k.pid,
+                                        .start_ticks = k.start_ticks,
+                                        .limits = k.limits,
+                                        .cgroup = k.cgroup };
     sg_kept_done(&k);
     return 0;
 }

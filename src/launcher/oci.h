@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tier gvisor: boxes whose sandbox an OCI runtime makes, inside a cell (engine/spec.h, sg_nested).
+ * docs/design/tiers.md has the picture. */
+#pragma once
+
+#include "base/buf.h"
+#include "config/config.h"
+#include "engine/spec.h"
+
+struct sg_launcher;
+
+struct sg_oci {
+    char *why;      /* owned: why there is none; NULL: there is */
+    char *runtime;  /* owned: its path */
+    char *command;  /* owned: how it is started, a word a line */
+    int program_fd; /* owned: sandglass-bridge; -1: none */
+};
+
+/* Never fails: what is missing is in `why`. */
+void sg_oci_init(struct sg_oci *o, const struct sg_config *c, bool is_rootless, bool has_gate);
+void sg_oci_done(struct sg_oci *o);
+const char *sg_oci_lacks(const struct sg_launcher *l); /* as of holder.h */
+
+/* What it is told of a box. Borrows from `text`, which is filled. */
+int sg_oci_fill(const struct sg_oci *o, const struct sg_cell_spec *spec, struct sg_buf *text,
+                struct sg_nested *ret, struct sg_err *err);
