@@ -20,7 +20,7 @@ static const struct {
     { "python", sg_case_python },   { "cpu", sg_case_cpu },       { "idle", sg_case_idle },
     { "service", sg_case_service }, { "crowd", sg_case_crowd },   { "http", sg_case_http },
     { "sdk", sg_case_sdk },         { "router", sg_case_router }, { "code", sg_case_code },
-    { "storage", sg_case_storage }, { "gate", sg_case_gate },
+    { "storage", sg_case_storage }, { "gate", sg_case_gate },     { "tiers", sg_case_tiers },
 };
 
 /* ---- for the cases ---- */

@@ -21,7 +21,7 @@ make_image()
         mkdir -p "$image$(dirname "$file")"
         cp -L "$file" "$image$file"
     done
-    tar -C "$image" -c . | docker_client import - sgbench >/dev/null
+    tar -C "$image" -c . | docker_client import - sgbench >/dev/null && docker_client tag sgbench sgcold
 }
 
 # The service's own template `base`, built by its recipe.
@@ -94,7 +94,7 @@ await()
 # The service, from an installation of its own.
 start_service()
 {
-    local port names program base=0 code=0
+    local port names program base=0 code=0 containers=()
     port=$(free_port)
     names=$(free_port)
     [ ! -d "$dir/state/templates/base" ] || base=16
@@ -104,18 +104,21 @@ start_service()
     for program in "$build"/src/*/sandglassd "$build"/src/*/sandglass-*; do
         [ ! -f "$program" ] || cp "$program" "$dir/inst/libexec/sandglass/"
     done
+    [ ! -S "$dir/docker.sock" ] || containers=(', "docker:host=1"' "[docker]" "socket = \"$dir/docker.sock\""
+        'image = "sgbench"' 'pull = false')
     cat >"$dir/service.toml" <<END
 state_dir = "$dir/state"
 [serve]
 listen = "127.0.0.1:$port"
 run_dir = "$dir/run"
 template = "host"
-pool = ["host=64", "base=$base", "code-interpreter-v1=$code"]
+pool = ["host=64", "base=$base", "code-interpreter-v1=$code"${containers[0]:-}]
 max_sandboxes = 2000
 [gate]
 resolvers = ["127.0.0.1:$names"]
 permit = ["127.0.0.1/32"]
 END
+    [ ${#containers[@]} = 0 ] || printf '%s\n' "${containers[@]:1}" >>"$dir/service.toml"
     SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
         >"$dir/service.log" 2>&1 &
     service_pid=$!
@@ -186,7 +189,8 @@ needs_of()
     http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
     code) echo code service ;;
-    all) echo base code service nginx image base_image ;;
+    tiers) echo image service ;;
+    all) echo base code image service nginx base_image ;;
     esac
 }
 
@@ -227,8 +231,8 @@ stop_engine()
 
 peers_down()
 {
+    stop "$service_pid" INT # it has containers of the engine
     stop_engine
-    stop "$service_pid" INT
     stop "$nginx_pid" TERM
     rmdir "/sys/fs/cgroup/sgbench-$$" /sys/fs/cgroup/*/"sgbench-$$" 2>/dev/null || true
 }

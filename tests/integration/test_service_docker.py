@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tier docker behind the service's doors, with a Docker Engine of our own."""
+import contextlib
 import signal
 
 import e2b_door
 import pytest
+import web
 from service import Box, Service, wait_for
 
 
@@ -56,6 +58,30 @@ def test_memory_that_runs_out_is_told_as_such(service):
     assert box.client.get(f"{box.path}/stats", expect=200)["oomKills"] >= 1, ended
     assert box.sh("echo alive")["stdout"] == "alive\n"
     box.destroy()
+
+
+def test_files_terminals_and_deadlines_are_those_of_any_sandbox(box):
+    box.write("/workspace/in", b"x" * 100000)
+    assert box.read("/workspace/in") == b"x" * 100000
+    assert box.sh("stat -c '%U %s' /workspace/in")["stdout"] == "user 100000\n"
+    assert box.files("POST", "mkdir", body={"path": "/home/user/d"}).status in (200, 201, 204)
+    assert [row["name"] for row in box.files("GET", "list", {"path": "/home/user"}).json["entries"]] == ["d"]
+    assert box.client.put(f"{box.path}/files", b"x", query={"path": "/etc/refused"}).status == 403
+    seen = box.sh("tty; stty size", tty={"rows": 30, "cols": 100})["stdout"].split()
+    assert seen[0].startswith("/dev/pts/") and seen[1:] == ["30", "100"]
+    assert box.sh("sleep 60", timeoutMs=200)["ending"] == "timeout"
+    killed = box.spawn("sleep 60 & sleep 60; wait")
+    box.client.post(f"{box.path}/execs/{killed['id']}/signal", {"signal": "KILL"})
+    assert box.wait(killed["id"])["ending"] == "signal"
+
+
+def test_changes_are_watched(box):
+    stream = box.client.stream("GET", f"{box.path}/files/watch", query={"path": "/workspace"})
+    with contextlib.closing(stream.connection):
+        events = web.server_events(stream)
+        assert next(events)[0] == "ready"
+        box.sh("echo 1 > /workspace/f")
+        assert next(events)[1]["path"] == "f"
 
 
 def test_it_stands_still_and_goes_on(box):
