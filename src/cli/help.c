@@ -103,8 +103,7 @@ int sg_help_overview(void)
     add_overview(&out);
     sg_buf_add_str(&out,
                    "\nTry first:\n"
-                   "  sandglass run -- python3 -c 'print(1)'\n"
-                   "  sandglass doctor\n\n"
+                   "  sandglass run -- python3 -c 'print(1)'\n\n"
                    "'sandglass help <command>' explains a command, sandglass(1) all of it.\n");
     return sg_cli_print(&out);
 }
