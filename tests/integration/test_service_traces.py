@@ -193,14 +193,14 @@ def test_an_ordinary_users_service_sends_traces(user, endpoint):
 
 
 def test_https_by_name_and_a_certificate_that_must_be_right(tmp_path):
-    made = tmp_path / "tls"
-    done = sg.Runner(tmp_path).command(sg.BIN, "tls", "init", "--dir", str(made), "--domain", "otlp.test")
-    assert done.returncode == 0, done
+    made, another = tmp_path / "tls", tmp_path / "another"
+    for folder in (made, another):
+        done = sg.Runner(tmp_path).command(sg.BIN, "tls", "init", "--dir", str(folder), "--domain", "otlp.test")
+        assert done.returncode == 0, done
     tls = (made / "cert.pem", made / "key.pem", made / "ca.pem")
     with otlp.Endpoint(tls=tls) as endpoint:
-        wrong = endpoint.settings(tmp_path, "localhost", ca=str(made / "cert.pem"))
         right = endpoint.settings(tmp_path, "localhost")
-        wrong["ca"] = "/etc/ssl/certs/ca-certificates.crt"
+        wrong = {**right, "ca": str(another / "ca.pem")}
         with Service(pool=1, tables={"otlp": wrong}) as service:
             Box(service.client(service.key()))
             wait_for(lambda: "certificate" in service.log(), "a word about the certificate")
