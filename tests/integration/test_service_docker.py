@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tier docker behind the service's doors, with a Docker Engine of our own."""
-import contextlib
+"""What is the tier docker's own, behind the service's doors, with a Docker Engine of our own. What every tier can do is in
+test_service_tiers.py."""
 import signal
 
-import e2b_door
 import pytest
-import web
 from service import Box, Service, wait_for
 
 
@@ -52,38 +50,6 @@ def test_a_parked_container_is_claimed_with_its_limits(service, engine):
     assert box.destroy().status == 204
 
 
-def test_memory_that_runs_out_is_told_as_such(service):
-    box = Box(service.operator, {"tier": "docker", "limits": {"memoryBytes": 32 << 20}})
-    ended = box.sh("head -c 200000000 /dev/zero | tail -c 100000000 >/dev/null; exit $?")
-    assert box.client.get(f"{box.path}/stats", expect=200)["oomKills"] >= 1, ended
-    assert box.sh("echo alive")["stdout"] == "alive\n"
-    box.destroy()
-
-
-def test_files_terminals_and_deadlines_are_those_of_any_sandbox(box):
-    box.write("/workspace/in", b"x" * 100000)
-    assert box.read("/workspace/in") == b"x" * 100000
-    assert box.sh("stat -c '%U %s' /workspace/in")["stdout"] == "user 100000\n"
-    assert box.files("POST", "mkdir", body={"path": "/home/user/d"}).status in (200, 201, 204)
-    assert [row["name"] for row in box.files("GET", "list", {"path": "/home/user"}).json["entries"]] == ["d"]
-    assert box.client.put(f"{box.path}/files", b"x", query={"path": "/etc/refused"}).status == 403
-    seen = box.sh("tty; stty size", tty={"rows": 30, "cols": 100})["stdout"].split()
-    assert seen[0].startswith("/dev/pts/") and seen[1:] == ["30", "100"]
-    assert box.sh("sleep 60", timeoutMs=200)["ending"] == "timeout"
-    killed = box.spawn("sleep 60 & sleep 60; wait")
-    box.client.post(f"{box.path}/execs/{killed['id']}/signal", {"signal": "KILL"})
-    assert box.wait(killed["id"])["ending"] == "signal"
-
-
-def test_changes_are_watched(box):
-    stream = box.client.stream("GET", f"{box.path}/files/watch", query={"path": "/workspace"})
-    with contextlib.closing(stream.connection):
-        events = web.server_events(stream)
-        assert next(events)[0] == "ready"
-        box.sh("echo 1 > /workspace/f")
-        assert next(events)[1]["path"] == "f"
-
-
 def test_it_stands_still_and_goes_on(box):
     run = box.spawn("while :; do echo x >> /workspace/beat; sleep 0.01; done")
     wait_for(lambda: box.sh("stat -c %s /workspace/beat")["stdout"].strip() not in ("", "0"))
@@ -125,14 +91,6 @@ def test_the_router_takes_it_for_parallel_and_long_work(service):
     done = service.operator.post("/v1/run", {"operation": "bulk_scan", "cmd": "cat /proc/1/comm; ls -d /.sandglass"},
                                  expect=200)
     assert (done["tier"], done["stdout"]) == ("docker", "sandglass-init\n/.sandglass\n")
-
-
-def test_e2b_clients_choose_it_by_metadata(service):
-    made = e2b_door.Sandbox(service, service.key(scopes=["read", "exec"]), metadata={"sandglass.tier": "docker"})
-    frames = made.run("ls -d /.sandglass")
-    assert any("data" in str(row) for _, row in frames), frames
-    assert service.operator.get(f"/v1/sandboxes/{made.id}", expect=200)["tier"] == "docker"
-    made.kill()
 
 
 def test_it_survives_the_death_of_daemon_launcher_and_keeper(service, engine):

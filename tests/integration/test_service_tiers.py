@@ -16,14 +16,15 @@ import web
 from service import Box, Service, wait_for
 
 MIB = 1 << 20
-TIERS = ["cell", "gvisor"]
+TIERS = ["cell", "gvisor", "docker"]
 SLOW = 60  # seconds: a kernel that is a program, on a machine that has other things to do
 
 
 @pytest.fixture(scope="module")
-def service():
-    with Service(pool=1, settings={"pool": ["base=0", "host=1", "gvisor:host=1"]},
-                 tables={"gvisor": {"runtime": "runsc"}}) as own:
+def service(engine):
+    with Service(pool=1, settings={"pool": ["base=0", "host=1", "gvisor:host=1", "docker:host=1"]},
+                 tables={"gvisor": {"runtime": "runsc"},
+                         "docker": {"socket": engine.socket, "image": "tiny", "pull": False}}) as own:
         yield own
 
 

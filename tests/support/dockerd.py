@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sysconfig
 import tarfile
 import tempfile
 import time
@@ -28,9 +29,11 @@ DOCKERD = pathlib.Path("/usr/sbin/dockerd")
 START_SECONDS = 120
 STOP_SECONDS = 60
 # What tests run inside, with what it is linked with.
-PROGRAMS = ("sh", "bash", "cat", "chmod", "cp", "dd", "echo", "env", "false", "grep", "head", "id", "kill", "ln", "ls",
-            "mkdir", "mount", "mv", "pwd", "rm", "sed", "seq", "sleep", "sort", "stat", "stty", "tail", "tee", "touch",
+PROGRAMS = ("sh", "bash", "cat", "chmod", "cksum", "cp", "dd", "echo", "env", "false", "grep", "head", "id", "kill", "ln", "ls",
+            "mkdir", "mount", "mv", "nohup", "pwd", "python3", "rm", "sed", "seq", "sleep", "sort", "stat", "stty", "tail", "tee", "touch",
             "tr", "true", "tty", "uname", "unshare", "wc")
+PYTHON = pathlib.Path(sysconfig.get_path("stdlib", "posix_prefix", {"installed_base": "/usr", "base": "/usr"}))
+NOT_OF_PYTHON = {"__pycache__", "test", "tests", "idlelib", "lib2to3", "tkinter", "ensurepip", "distutils", "pydoc_data", "dist-packages"}
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\n"
 GROUP = "root:x:0:\nuser:x:1000:\n"
 
@@ -79,6 +82,8 @@ def tiny_tar():
                 if name not in seen:
                     seen.add(name)
                     tar.add(os.path.realpath(source), arcname=name, recursive=False)
+        tar.add(PYTHON, arcname=str(PYTHON).lstrip("/"),
+                filter=lambda info: None if NOT_OF_PYTHON & set(info.name.split("/")) else info)
     return out.getvalue()
 
 
