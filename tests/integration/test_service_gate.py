@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gate against servers that the test starts itself, in namespaces of its own (support/gate_world.py).
+"""The gate against servers that the test starts itself, in namespaces of its own (support/world.py).
 """
 import json
+import os
 
 from gatebox import GET, Box
 from service import Service, wait_for
@@ -242,10 +243,13 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 print(sorted(outcomes))
 """], "background": True}, expect=201)
     output = f"/v1/sandboxes/{b.id}/execs/{run['id']}/output"
+    launcher, starts = gate_service.launcher_pid(), []
+    held = len(os.listdir(f"/proc/{launcher}/fd"))
     for _ in range(3):
         old = gate_service.gate_pid()
         gate_service.kill9(old)
-        wait_for(lambda: gate_service.gate_pid() != old, what="another gate")
+        starts.append(wait_for(lambda: (pid := gate_service.gate_pid()) != old and pid, what="another gate"))
+    assert len(set(starts)) == 3  # each was followed by exactly one (how soon: _Static_assert in launcher/child.h)
     wait_for(lambda: '"complete":true' in b.op.get(output).body.decode(), seconds=20,
              what="the end of the load")
     text = json.loads(b.op.get(output).body.decode().splitlines()[0])["data"]
@@ -254,6 +258,8 @@ print(sorted(outcomes))
     for other in others:
         wait_for(lambda: other.one("tcp", OTHER, 7, "o") == "o", what="the others' way back")
     assert b.op.get(f"/v1/sandboxes/{b.id}", expect=200)["state"] == "running"
+    # Nothing of the gates that are gone is left with the launcher.
+    wait_for(lambda: len(os.listdir(f"/proc/{launcher}/fd")) <= held, what="as many descriptors as before")
 
 
 def test_62_daemon_and_launcher_may_die_too(gate_world):
