@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sandglass create`: a sandbox of the service. What is not asked for is left to the service. */
+#include <string.h>
+
 #include "base/auto.h"
 #include "cli/out.h"
 #include "cli/sandbox.h"
@@ -52,6 +54,25 @@ static void put_volumes(struct sg_json *j, const struct sg_strlist *volumes)
     sg_json_close(j, ']');
 }
 
+/* "[ENV=]NAME" */
+static void put_secrets(struct sg_json *j, const struct sg_strlist *secrets)
+{
+    sg_json_key(j, "secrets");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < secrets->n; i++) {
+        const char *text = secrets->v[i], *equals = strchr(text, '=');
+        sg_json_open(j, '{');
+        sg_json_key(j, "name");
+        sg_json_str(j, equals ? equals + 1 : text);
+        if (equals) {
+            sg_json_key(j, "env");
+            sg_json_text(j, (struct sg_str) { text, (size_t)(equals - text) });
+        }
+        sg_json_close(j, '}');
+    }
+    sg_json_close(j, ']');
+}
+
 static void write_body(const struct sg_cli *cli, struct sg_buf *out)
 {
     const struct sg_config *c = &cli->config;
@@ -90,6 +111,8 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
         sg_put_pairs(&j, "metadata", &c->metadata);
     if (c->volumes.n)
         put_volumes(&j, &c->volumes);
+    if (c->secrets.n)
+        put_secrets(&j, &c->secrets);
     if (sg_cli_has_flag(cli, "env"))
         sg_put_env(&j, &c->env);
     sg_json_close(&j, '}');

@@ -15,6 +15,15 @@
 
 enum { MAX_VALUE = 64 << 10 };
 
+static void add_hosts(struct sg_table *t, const struct sg_jval *secret)
+{
+    sg_auto_buf text;
+    sg_buf_init(&text, 4096);
+    for (const struct sg_jval *h = sg_api_first(secret, "hosts"); h; h = h->next)
+        sg_buf_addf(&text, "%s%s", text.n ? " " : "", h->kind == SG_J_STRING ? h->s.p : "");
+    sg_table_add(t, sg_buf_cstr(&text));
+}
+
 int sg_cmd_secrets_list(struct sg_cli *cli)
 {
     sg_auto_api api;
@@ -28,12 +37,13 @@ int sg_cmd_secrets_list(struct sg_cli *cli)
     if (cli->config.json)
         return sg_api_print(&api.reply);
     sg_auto_table t;
-    sg_table_init(&t, "NAME", "VERSION", "CHANGED", "ID");
+    sg_table_init(&t, "NAME", "VERSION", "CHANGED", "ID", "HOSTS");
     for (const struct sg_jval *s = sg_api_first(v, "secrets"); s; s = s->next) {
         sg_table_add(&t, sg_api_text(s, "name"));
         sg_table_addf(&t, "%llu", (unsigned long long)sg_api_u64(s, "version"));
         sg_table_add(&t, sg_short_since(sg_api_text(s, "updatedAt")).s);
         sg_table_add(&t, sg_api_text(s, "id"));
+        add_hosts(&t, s);
     }
     sg_table_print(&t, &out);
     return sg_cli_print(&out);
@@ -86,6 +96,17 @@ static int check_value(const struct sg_buf *value, struct sg_err *err)
     return 0;
 }
 
+static void put_hosts(struct sg_json *j, const struct sg_config *c)
+{
+    sg_json_key(j, "hosts");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < c->secret_hosts.n; i++)
+        sg_json_str(j, c->secret_hosts.v[i]);
+    sg_json_close(j, ']');
+    sg_json_key(j, "plainHttp");
+    sg_json_bool(j, c->plain_http);
+}
+
 static int send(struct sg_cli *cli, const struct sg_buf *value, struct sg_buf *body)
 {
     sg_auto_api api;
@@ -101,6 +122,8 @@ static int send(struct sg_cli *cli, const struct sg_buf *value, struct sg_buf *b
     sg_json_text(&j, (struct sg_str) { (const char *)value->p, value->n });
     if (cli->config.metadata.n)
         sg_put_pairs(&j, "metadata", &cli->config.metadata);
+    if (cli->config.secret_hosts.n)
+        put_hosts(&j, &cli->config);
     sg_json_close(&j, '}');
     sg_api_path(&target, "secrets", cli->args[0]);
     sg_api_open(&api, cli);
@@ -119,6 +142,10 @@ int sg_cmd_secrets_set(struct sg_cli *cli)
     struct sg_err err;
     sg_buf_init(&value, MAX_VALUE + 2);
     sg_buf_init(&body, (size_t)8 * MAX_VALUE);
+    if (cli->config.plain_http && !cli->config.secret_hosts.n) {
+        (void)sg_fail(&err, SG_INVALID, "--plain-http is about hosts: name them with --host");
+        return sg_cli_fail(cli, &err);
+    }
     if (read_value(&value, &err) < 0 || check_value(&value, &err) < 0)
         return sg_cli_fail(cli, &err);
     return send(cli, &value, &body);

@@ -216,7 +216,7 @@ const struct sg_command sg_commands[] = {
       .run = sg_cmd_secrets_list },
     { .name = "secrets set", .tail = "[options] NAME", .bit = SG_FOR_SECRETS_SET, .is_client = true,
       .summary = "Keep a value from stdin or typed unseen; nobody can read it back.",
-      .examples = { "secrets set openai-key", "secrets set --metadata team=blue key < key.txt" },
+      .examples = { "secrets set --host api.openai.com openai-key", "secrets set --metadata team=blue key < key.txt" },
       .min_args = 1, .max_args = 1, .run = sg_cmd_secrets_set },
     { .name = "secrets rm", .tail = "[options] NAME", .bit = SG_FOR_SECRETS_RM, .is_client = true,
       .summary = "Remove a secret, by its name or id.",

@@ -65,13 +65,17 @@ struct sg_config {
     bool otlp_content;
     char *usage_prices;             /* as router_rules */
     char *intercept_rules;          /* the same */
+    char *gate_ca_file;             /* "": none */
     struct sg_strlist router_tiers; /* the tiers that count as there; none: what is there */
     char *url;                      /* "": by serve_run_dir */
     char *tls_ca; /* who signs the service's certificate; "": what `tls init` made, or anybody */
     /* Of single commands; flags only. */
     uint64_t idle_timeout_ms, retries; /* create */
     enum sg_expiry on_expiry;
-    struct sg_strlist volumes;  /* create: "NAME:PATH[:ro]" */
+    struct sg_strlist volumes;      /* create: "NAME:PATH[:ro]" */
+    struct sg_strlist secrets;      /* create: "[ENV=]NAME" */
+    struct sg_strlist secret_hosts; /* secrets set */
+    bool plain_http;
     struct sg_strlist metadata; /* create, ps: "NAME=VALUE" */
     char *state;                /* ps */
     char *signal;               /* kill */

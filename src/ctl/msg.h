@@ -17,6 +17,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "ctl/msg_gate.h"
+#include "ctl/text.h"
 
 enum {
     SG_CTL_VERSION = 1,
@@ -110,6 +112,7 @@ enum sg_msg_type {
     SG_MSG_G_DAEMON,
     /* daemon to gate */
     SG_MSG_G_POLICY,
+    SG_MSG_G_CRED,
     /* gate to daemon: same id as the question */
     SG_MSG_G_DONE,
     SG_MSG_G_FAILED,
@@ -137,19 +140,6 @@ enum sg_msg_type {
     SG_MSG_X_POST,
     SG_MSG_X_POSTED,
     SG_MSG_TYPE_COUNT,
-};
-
-/* Text field: p is terminated. An absent text is "". */
-struct sg_text {
-    const char *p;
-    size_t n;
-};
-
-/* A list of texts, walked with sg_text_next(). */
-struct sg_texts {
-    const uint8_t *p;
-    size_t n;
-    uint32_t count;
 };
 
 struct sg_bytes {
@@ -414,38 +404,6 @@ struct sg_msg_l_ended {
     uint64_t oom_kills, cpu_ns; /* cpu: of all its life; UINT64_MAX: not known */
 };
 
-/* ---- the gate ---- */
-
-enum {            /* G_ATTACH: the sandbox's sockets, made inside its namespace, in this order */
-       SG_G_TCP,  /* listens: connections to any address and port */
-       SG_G_UDP,  /* datagrams to any address and port */
-       SG_G_LINK, /* holds the program that leads them there */
-       SG_G_RAW4, /* answers to datagrams, from the address that was asked */
-       SG_G_RAW6,
-       SG_G_FD_COUNT,
-};
-enum { SG_G_LEARNS = 1, SG_G_ALLOW_FIRST = 2 }; /* G_POLICY flags */
-enum sg_net_layer { SG_LAYER_OWN, SG_LAYER_TEMPLATE, SG_LAYER_ORG, SG_LAYER_COUNT };
-enum { SG_G_UDP_FLOW = 1, SG_G_LEARNED = 2, SG_G_DNS_QUERY = 4 }; /* G_DECISION flags */
-struct sg_msg_g_policy {
-    struct sg_text sandbox;
-    uint32_t mode, flags; /* mode: enum sg_net_mode */
-    uint32_t layer;       /* enum sg_net_layer: those above are kept for the sandbox's own */
-    uint32_t above;       /* of its own: which were sent before it, 1 << layer */
-    uint64_t mbps, max_bytes, max_connections, connections_per_s;
-    struct sg_texts allow, deny;
-};
-struct sg_msg_g_decision {
-    struct sg_text sandbox;
-    uint32_t is_allowed, flags, port, skipped; /* skipped: decisions that were too many to tell */
-    uint64_t at_ms, duration_ms, bytes_out, bytes_in;
-    struct sg_text name, address, rule;
-};
-struct sg_msg_g_usage { /* since the last one */
-    struct sg_text sandbox;
-    uint64_t bytes_out, bytes_in, connections, refused;
-};
-
 /* ---- sandboxes that somebody else makes: init comes to us, a keeper speaks with who makes it ----
  */
 
@@ -537,6 +495,7 @@ struct sg_msg {
         struct sg_msg_l_ended l_ended;
         struct sg_msg_l_net l_net;
         struct sg_msg_g_policy g_policy;
+        struct sg_msg_g_cred g_cred;
         struct sg_msg_g_decision g_decision;
         struct sg_msg_g_usage g_usage;
         struct sg_msg_join join;

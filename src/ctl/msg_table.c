@@ -192,6 +192,16 @@ static const struct sg_field g_policy[] = {
     TEXTS(g_policy, allow),
     TEXTS(g_policy, deny),
 };
+enum { CRED_NAME_MAX = 256, CRED_VALUE_MAX = 96 << 10, CRED_ID_MAX = 128 };
+static const struct sg_field g_cred[] = {
+    TEXT(g_cred, sandbox, SG_CTL_MAX_TAG),
+    U32(g_cred, kind, SG_G_CRED_FIELD),
+    U32(g_cred, flags, 7),
+    TEXT(g_cred, name, CRED_NAME_MAX),
+    TEXT(g_cred, value, CRED_VALUE_MAX),
+    TEXT(g_cred, id, CRED_ID_MAX),
+    TEXTS(g_cred, hosts),
+};
 static const struct sg_field g_decision[] = {
     TEXT(g_decision, sandbox, SG_CTL_MAX_TAG),
     U32(g_decision, is_allowed, 1),
@@ -320,6 +330,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_G_DETACH] = ROW("g_detach", SG_ROLE_ORDER, 0, l_name),
     [SG_MSG_G_DAEMON] = { "g_daemon", SG_ROLE_ORDER, 1, 0, NULL },
     [SG_MSG_G_POLICY] = ROW("g_policy", SG_ROLE_GATE_ASK, 0, g_policy),
+    [SG_MSG_G_CRED] = ROW("g_cred", SG_ROLE_GATE_ASK, 0, g_cred),
     [SG_MSG_G_DONE] = BARE("g_done", SG_ROLE_GATE_ANSWER),
     [SG_MSG_G_FAILED] = ROW("g_failed", SG_ROLE_GATE_ANSWER, 0, error),
     [SG_MSG_G_DECISION] = ROW("g_decision", SG_ROLE_GATE_NEWS, 0, g_decision),

@@ -61,14 +61,14 @@ static int prepare(struct sg_err *err)
 static int run(struct sg_settings *settings, struct sg_err *err)
 {
     struct sg_confined confined;
-    struct sg_seal_key seal_to;
+    struct sg_sealing sealing;
     const uint32_t operator_uid = geteuid();
     const struct sg_confine confine = { .name = "daemon",
                                         .id = SG_DAEMON_ID,
                                         .state_dir = settings->state_dir,
                                         .filter = sg_seccomp_daemon,
                                         .filter_len = sg_seccomp_daemon_len };
-    if (prepare(err) < 0 || sg_sealing_key(settings->seal_dir, &seal_to, err) < 0 ||
+    if (prepare(err) < 0 || sg_sealing_open(settings->seal_dir, &sealing, err) < 0 ||
         sg_confine(&confine, &confined, err) < 0)
         return -1;
     if (!confined.has_own_id)
@@ -77,7 +77,8 @@ static int run(struct sg_settings *settings, struct sg_err *err)
         .settings = settings,
         .dir = "/state",
         .operator_uid = operator_uid,
-        .seal_to = &seal_to,
+        .seal_to = &sealing.to,
+        .gate_cert = sealing.gate_cert,
         .launcher_fd = LAUNCHER_FD,
         .tcp_fd = fcntl(TCP_FD, F_GETFD) >= 0 ? TCP_FD : -1,
         .unix_fd = UNIX_FD,

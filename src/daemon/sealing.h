@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The key pair that secrets are sealed with: made at the first start, kept in DIR/key (32 bytes,
- * root's alone), for whoever is to open them. */
+/* What secrets are sealed with, and what sandboxes trust so that the gate may open them on their
+ * way: the public halves of the keys in DIR (seal/keyfile.h, tls/authority.h). */
 #pragma once
 
 #include "base/err.h"
 #include "seal/seal.h"
 
-/* The public half. To be called while we are still somebody: a process of its own reads or makes
- * the private one and is gone, so that it never was in the memory of this one. */
-int sg_sealing_key(const char *dir, struct sg_seal_key *ret_public, struct sg_err *err);
+enum { SG_SEALING_CERT = 2048 };
+
+struct sg_sealing {
+    struct sg_seal_key to;           /* public */
+    char gate_cert[SG_SEALING_CERT]; /* PEM */
+};
+
+/* To be called while we are still somebody: a process of its own reads or makes the private halves
+ * and is gone, so that they never were in the memory of this one. */
+int sg_sealing_open(const char *dir, struct sg_sealing *ret, struct sg_err *err);

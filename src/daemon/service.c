@@ -139,6 +139,7 @@ static void set_manager_options(struct service *s)
         .upload_dir_fd = s->upload_fd,
         .reconcile_ms = set->reconcile_ms,
         .seal_to = s->o->seal_to,
+        .gate_cert = s->o->gate_cert,
         .rules = rules,
         .intercept = sg_take_ptr(&set->intercept),
         .template_tiers = set->template_tiers,

@@ -14,6 +14,7 @@ struct sg_service_options {
     const char *dir;                   /* of the database and the journals */
     uint32_t operator_uid;             /* whose clients on the unix socket need no key */
     const struct sg_seal_key *seal_to; /* public */
+    const char *gate_cert;             /* PEM */
     int launcher_fd, tcp_fd, unix_fd;  /* taken; tcp_fd may be -1 */
 };
 

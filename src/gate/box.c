@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 
 #include "base/auto.h"
-#include "gate/gate.h"
+#include "gate/creds.h"
 #include "base/banned.h"
 
 /* 198.18.0.0/15: nobody's in the world, and ours in here. Its first addresses are kept for servers
@@ -114,6 +114,8 @@ void sg_gate_box_free(struct sg_gate_box *b)
     sg_policy_done(&b->policy);
     drop_policies(b->layers);
     drop_policies(b->coming);
+    sg_creds_free(b->creds);
+    sg_creds_free(b->coming_creds);
     (void)sg_map_remove(&b->gate->boxes, b->id);
     free(b);
 }

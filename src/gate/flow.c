@@ -11,6 +11,8 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "gate/creds.h"
+#include "gate/term.h"
 #include "base/banned.h"
 
 enum { DNS_PORT = 53, HTTP_PORT = 80 };
@@ -26,6 +28,7 @@ static void free_flow(struct sg_flow *f)
     sg_gate_dns_hang_up(f);
     sg_timer_stop(l, &f->timer);
     sg_flow_stop_waiting(f);
+    sg_term_free(f->term);
     sg_io_drop(l, &f->client);
     sg_io_drop(l, &f->server);
     sg_way_done(&f->up);
@@ -41,7 +44,7 @@ static void free_flow(struct sg_flow *f)
     free(f);
 }
 
-static void tell(struct sg_flow *f, bool is_allowed, const char *rule)
+void sg_flow_tell(struct sg_flow *f, bool is_allowed, const char *rule)
 {
     const struct sg_decision d = { .is_allowed = is_allowed,
                                    .is_learned = f->is_learned,
@@ -69,7 +72,7 @@ void sg_flow_end(struct sg_flow *f, const char *why)
 {
     const bool is_whole = f->up.is_shut && f->down.is_shut;
     sg_auto_free char *text = why ? sg_printf("%s (%s)", f->rule ? f->rule : "", why) : NULL;
-    tell(f, f->rule != NULL, text ? text : f->rule ? f->rule : "no policy yet");
+    sg_flow_tell(f, f->rule != NULL, text ? text : f->rule ? f->rule : "no policy yet");
     if (!is_whole) {
         reset(f->client.fd);
         reset(f->server.fd);
@@ -119,7 +122,7 @@ static bool say_no(struct sg_flow *f, const char *rule)
 
 void sg_flow_refuse(struct sg_flow *f, const char *rule, bool speaks_http)
 {
-    tell(f, false, rule);
+    sg_flow_tell(f, false, rule);
     if (speaks_http && say_no(f, rule))
         return;
     reset(f->client.fd);
@@ -222,7 +225,10 @@ static void allow(struct sg_flow *f, const struct sg_netverdict *v)
     free(f->rule);
     f->rule = sg_strdup(v->rule);
     f->is_learned = v->is_learned;
-    f->is_sniffed = !sg_policy_minds_names(sg_gate_box_rules(f->box)) || v->is_learned;
+    const bool is_for_secrets = sg_creds_want(f->box, f->name, f->port, true) ||
+                                sg_creds_want(f->box, f->name, f->port, false);
+    f->is_sniffed =
+        !is_for_secrets && (!sg_policy_minds_names(sg_gate_box_rules(f->box)) || v->is_learned);
     f->timer.fire = dial_late;
     sg_timer_set(l, &f->timer, sg_loop_now(l) + DIAL_NS);
     if (dial(f) && !f->is_sniffed && sg_io_want(l, &f->client, EPOLLIN, NULL) < 0)

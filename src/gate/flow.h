@@ -13,6 +13,8 @@
 #include "gate/resolve.h"
 #include "gate/web.h"
 
+struct sg_term;
+
 enum { SG_FLOW_ADDRS = 4 };
 
 struct sg_way {  /* one direction */
@@ -39,6 +41,7 @@ struct sg_flow {
     struct sg_web *web;    /* owned; NULL: bytes pass as they are */
     struct sg_buf web_out; /* of it: what may go on */
     bool is_asking;        /* for an upgrade */
+    struct sg_term *term;  /* owned; NULL: it is not looked into (gate/term.h) */
     size_t sniffed;        /* bytes that were looked at */
     int low_mark;          /* SO_RCVLOWAT of the client */
     bool is_learned, is_connected, is_sniffed, is_told;
@@ -50,6 +53,8 @@ struct sg_flow {
 
 /* Records it and frees it. `why` NULL: it came to its end. */
 void sg_flow_end(struct sg_flow *f, const char *why);
+/* Records it, once. */
+void sg_flow_tell(struct sg_flow *f, bool is_allowed, const char *rule);
 /* Turns it down, in words where the client speaks HTTP, and frees it then or later. */
 void sg_flow_refuse(struct sg_flow *f, const char *rule, bool speaks_http);
 
@@ -66,6 +71,8 @@ void sg_flow_agrees(const struct sg_flow *f, struct sg_str said, struct sg_netve
 /* Answers questions for names that come by this connection. */
 void sg_flow_serve_names(struct sg_flow *f);
 void sg_flow_answer_name(struct sg_flow *f, const uint8_t *p, size_t n);
+/* Whether that is the very name and port that it was let through for. */
+bool sg_flow_is_named(const struct sg_flow *f, struct sg_str said);
 
 /* ---- relay.c ---- */
 
@@ -73,4 +80,5 @@ void sg_flow_answer_name(struct sg_flow *f, const uint8_t *p, size_t n);
 void sg_flow_relay(struct sg_flow *f);
 void sg_way_init(struct sg_way *w);
 void sg_way_done(struct sg_way *w);
+void sg_flow_wait_for_allowance(struct sg_flow *f);
 void sg_flow_stop_waiting(struct sg_flow *f);

@@ -12,7 +12,9 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "gate/creds.h"
 #include "gate/resolve.h"
+#include "gate/term.h"
 #include "base/banned.h"
 
 enum {
@@ -158,6 +160,14 @@ static void set_policy(struct sg_gate *g, const struct sg_msg *q)
     answer(g, q->id, q->epoch, ret < 0 ? &err : NULL);
 }
 
+static void set_cred(struct sg_gate *g, const struct sg_msg *q)
+{
+    struct sg_err err = { 0 };
+    struct sg_gate_box *b = sg_gate_box_find(g, q->g_cred.sandbox.p, true);
+    const int ret = sg_creds_order(b, &q->g_cred, &err);
+    answer(g, q->id, q->epoch, ret < 0 ? &err : NULL);
+}
+
 static void lose_daemon(struct sg_gate *g)
 {
     sg_io_drop(g->loop, &g->daemon);
@@ -180,7 +190,7 @@ static void on_daemon(struct sg_io *io, uint32_t events)
         struct sg_err err = { 0 };
         switch (sg_chan_recv(io->fd, 1u << SG_ROLE_GATE_ASK, false, &g->packet, &err)) {
         case SG_RECV_MESSAGE:
-            set_policy(g, &g->packet.msg);
+            (g->packet.msg.type == SG_MSG_G_CRED ? set_cred : set_policy)(g, &g->packet.msg);
             break;
         case SG_RECV_AGAIN:
             return;
@@ -271,6 +281,7 @@ struct sg_gate *sg_gate_new(struct sg_loop *l, const struct sg_gate_options *o, 
     struct sg_gate *g = sg_new(struct sg_gate);
     g->loop = l;
     g->daemon.fd = -1;
+    g->trust = o->trust;
     g->launcher = (struct sg_io) { .fd = o->launcher_fd, .ready = on_launcher };
     g->told_end = &g->told;
     g->usage.fire = tell_usage;
@@ -304,6 +315,7 @@ void sg_gate_free(struct sg_gate *g)
         free(t);
     }
     sg_resolver_free(g->resolver);
+    sg_trust_free(g->trust);
     sg_nets_done(&g->permitted);
     sg_map_done(&g->boxes);
     sg_packet_done(&g->packet);

@@ -9,6 +9,8 @@
  *     flow.c     one connection: judged, dialled          relay.c    joined
  *     sniff.c    what a connection says of itself         web.c      the same for all of HTTP/1
  *     udp.c      datagrams, where a rule allows them      own.c      is it this machine?
+ *     creds.c    secrets of a sandbox          swap.c     placeholders and values in bytes
+ *     term.c     connections that are looked into, whose requests rewrite_*.c writes anew
  *
  * G1. Closed unless told otherwise: a sandbox without sockets reaches nothing, one without a policy
  *     is refused everything, and what cannot be understood is refused.
@@ -30,6 +32,8 @@ struct sg_flow;
 struct sg_resolver;
 struct sg_udp;
 struct sg_told;
+struct sg_creds;
+struct sg_trust;
 
 /* ---- one sandbox ---- */
 
@@ -58,6 +62,8 @@ struct sg_gate_box {
     struct sg_policy policy;
     struct sg_policy layers[SG_LAYER_COUNT], coming[SG_LAYER_COUNT]; /* above it; before it is */
     uint32_t coming_mask;                                            /* 1 << layer */
+    struct sg_creds *creds, *coming_creds; /* owned; NULL: none; not whole yet (gate/creds.h) */
+    unsigned creds_version;
     /* names: the last `bound_cap` that were asked for, by index modulo */
     struct sg_bound **bound; /* owned */
     uint32_t bound_cap, next_index;
@@ -95,6 +101,7 @@ struct sg_gate {
     struct sg_resolver *resolver;
     struct sg_timer usage, refill, telling;
     struct sg_own own[SG_GATE_OWN];
+    struct sg_trust *trust;  /* owned (gate/term.h) */
     struct sg_flow *waiting; /* for an allowance */
     uint64_t lost;           /* decisions that nobody could be told of */
 };
@@ -103,6 +110,7 @@ struct sg_gate {
 
 struct sg_gate_options {
     int launcher_fd;
+    struct sg_trust *trust;                 /* taken */
     char *const *resolvers, *const *permit; /* texts */
     size_t resolver_count, permit_count;
 };

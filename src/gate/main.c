@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Started by the launcher with its socket as descriptor 3. While it is still somebody it reads the
- * settings and the machine's name servers; then it becomes nobody, and only then takes a word from
- * anybody. */
+ * settings, the machine's name servers and the keys that are its alone; then it becomes nobody, and
+ * only then takes a word from anybody. */
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "config/config.h"
 #include "gate/gate.h"
 #include "gate/seccomp_data.h"
+#include "gate/term.h"
 #include "net/resolv.h"
 #include "sys/confine.h"
 #include "sys/kfile.h"
@@ -87,10 +89,19 @@ static int run(const struct sg_config *c, struct sg_err *err)
         o.resolver_count = own_servers(text, servers);
         o.resolvers = servers;
     }
+    sg_auto_free char *seal_dir = sg_printf("%s/seal", c->state_dir);
+    const struct sg_trust_options trust = { .seal_dir = seal_dir, .ca_file = c->gate_ca_file };
+    if (OPENSSL_init_ssl(OPENSSL_INIT_LOAD_CONFIG, NULL) != 1)
+        return sg_fail(err, SG_UNSUPPORTED, "libssl does not start");
     if (sigaction(SIGPIPE, &ignore, NULL) < 0)
         return sg_fail_sys(err, "ignore SIGPIPE");
-    if (sg_confine(&confine, &confined, err) < 0)
+    o.trust = sg_trust_open(&trust, err);
+    if (!o.trust)
         return -1;
+    if (sg_confine(&confine, &confined, err) < 0) {
+        sg_trust_free(o.trust);
+        return -1;
+    }
     return serve(&o, err);
 }
 

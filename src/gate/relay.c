@@ -13,6 +13,7 @@
 
 #include "base/auto.h"
 #include "gate/flow.h"
+#include "gate/term.h"
 #include "base/banned.h"
 
 enum { PIPE_BYTES = 256 << 10, CHUNK = PIPE_BYTES, ROUNDS = 8, POOL_MAX = 64 };
@@ -88,7 +89,7 @@ static void refill(struct sg_timer *t, uint64_t now_ns)
     }
 }
 
-static void wait_for_allowance(struct sg_flow *f)
+void sg_flow_wait_for_allowance(struct sg_flow *f)
 {
     struct sg_gate *g = f->box->gate;
     if (f->is_waiting)
@@ -132,7 +133,7 @@ static int fill(struct sg_flow *f, struct sg_way *w, int from)
 {
     const size_t n = sg_gate_box_allow(f->box, CHUNK);
     if (n == 0) {
-        wait_for_allowance(f);
+        sg_flow_wait_for_allowance(f);
         return 1;
     }
     if (!take_pipe(w))
@@ -195,7 +196,7 @@ static bool read_web(struct sg_flow *f, struct sg_netverdict *v, int *ret)
     const size_t n = sg_gate_box_allow(f->box, sizeof in);
     *ret = 1;
     if (n == 0) {
-        wait_for_allowance(f);
+        sg_flow_wait_for_allowance(f);
         return true;
     }
     const ssize_t got = recv(f->client.fd, in, n, MSG_DONTWAIT);
@@ -268,6 +269,10 @@ void sg_flow_relay(struct sg_flow *f)
 {
     if (!f->is_connected)
         return;
+    if (f->term) {
+        sg_term_pump(f);
+        return;
+    }
     int got = 0;
     if (f->is_asking)
         got = look_at_answer(f);

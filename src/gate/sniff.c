@@ -10,7 +10,8 @@
 
 #include "base/auto.h"
 #include "base/parse.h"
-#include "gate/flow.h"
+#include "gate/creds.h"
+#include "gate/term.h"
 #include "wire/hello.h"
 #include "base/banned.h"
 
@@ -69,6 +70,13 @@ void sg_flow_agrees(const struct sg_flow *f, struct sg_str said, struct sg_netve
         (void)sg_policy_denies_name(p, name.s, ret);
 }
 
+bool sg_flow_is_named(const struct sg_flow *f, struct sg_str said)
+{
+    struct sg_name name;
+    return f->name && split_port(&said, f->port) && sg_name_parse(said, &name, NULL) == 0 &&
+           strcmp(name.s, f->name) == 0;
+}
+
 /* ---- outcomes ---- */
 
 /* The loop tells again when there is more than this. */
@@ -108,6 +116,9 @@ static int judge_hello(struct sg_flow *f, const struct sg_hello *h)
         sg_flow_agrees(f, sg_str_of(h->name), &v);
     else if (f->name && sg_policy_is_filtered(p))
         say(&v, "tls: no server is named");
+    if (v.is_allowed && h->has_name && sg_flow_is_named(f, sg_str_of(h->name)) &&
+        sg_creds_want(f->box, f->name, f->port, true))
+        sg_term_begin(f, true);
     return v.is_allowed ? pass(f) : turn_down(f, v.rule, false);
 }
 
@@ -140,7 +151,10 @@ static int decide(struct sg_flow *f, const uint8_t *p, size_t n, bool has_ended)
     if (tls == SG_HELLO_DONE)
         return judge_hello(f, &hello);
     if (http > 0) {
-        f->web = sg_web_new(check_host, f);
+        if (sg_creds_want(f->box, f->name, f->port, false))
+            sg_term_begin(f, false);
+        else
+            f->web = sg_web_new(check_host, f);
         return pass(f);
     }
     if (!has_ended && n < PEEK && (tls == SG_HELLO_MORE || http == 0))

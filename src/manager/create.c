@@ -14,6 +14,7 @@
 #include "manager/budget.h"
 #include "manager/built.h"
 #include "manager/capture.h"
+#include "manager/cred.h"
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
@@ -316,6 +317,8 @@ int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
     s->decision = decision_text(&p);
     if (p.network)
         sg_net_copy(&s->network, p.network);
+    if (c->creds)
+        sg_creds_copy(&s->creds, c->creds);
     if ((unsigned)p.decision.network < (unsigned)s->network.mode) /* what the rules leave of it */
         s->network.mode = (enum sg_net_mode)p.decision.network;
     s->created_ms = sg_manager_unix_ms();

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "manager/budget.h"
+#include "manager/cred.h"
 #include "manager/exec_internal.h"
 #include "manager/life.h"
 #include "store/store.h"
@@ -68,6 +69,11 @@ static int set_default(struct environment *e, const char *name, const char *valu
     return set_pair(e, name, value, err);
 }
 
+static int set_cred(void *arg, const char *name, const char *value, struct sg_err *err)
+{
+    return set_pair(arg, name, value, err);
+}
+
 /* The template's, then the sandbox's, then the call's. Init adds what belongs to the user. */
 static int make_environment(struct environment *e, const struct sg_sandbox *s,
                             const struct sg_exec_spec *spec, struct sg_err *err)
@@ -78,6 +84,8 @@ static int make_environment(struct environment *e, const struct sg_sandbox *s,
     for (size_t i = 0; i < s->traits.env.n; i++)
         if (set_pair(e, s->traits.env.v[i].name, s->traits.env.v[i].value, err) < 0)
             return -1;
+    if (sg_creds_env(s, set_cred, e, err) < 0)
+        return -1;
     for (size_t i = 0; i < s->env.n; i++)
         if (set_pair(e, s->env.v[i].name, s->env.v[i].value, err) < 0)
             return -1;

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "manager/life.h"
+#include "manager/cred.h"
 #include "manager/net.h"
 #include "manager/snapshot.h"
 #include "manager/traits.h"
@@ -27,6 +28,7 @@ struct forking {
     struct sg_create create;
     struct sg_ask ask; /* the same tier as its source, or none */
     struct sg_policy network;
+    struct sg_cred_set creds;
     char **doors; /* owned; NULL: none */
     char snapshot[SG_ID_LEN + 1];
     struct sg_forked *v;
@@ -51,6 +53,7 @@ static void free_forking(struct forking *f)
     sg_pairs_done(&f->metadata);
     sg_pairs_done(&f->env);
     sg_policy_done(&f->network);
+    sg_creds_done(&f->creds);
     for (size_t i = 0; i < f->mounts.n; i++)
         free(f->mounts.v[i].path);
     free(f->mounts.v);
@@ -138,6 +141,7 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     sg_pairs_copy(&w->metadata, s->metadata.v, s->metadata.n);
     sg_pairs_copy(&w->env, s->env.v, s->env.n);
     sg_net_copy(&w->network, &s->network);
+    sg_creds_copy(&w->creds, &s->creds);
     copy_mounts(w, &s->mounts);
     sg_ask_init(&w->ask, SG_OPERATION_DEFAULT);
     w->ask.wish = (int)s->wall;
@@ -159,6 +163,7 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
         .traits = &w->traits,
         .built = w->built,
         .network = &w->network,
+        .creds = &w->creds,
     };
     w->v = sg_alloc(f->count * sizeof *w->v);
     w->ones = sg_alloc(f->count * sizeof *w->ones);

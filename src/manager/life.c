@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runner of operations; see life.h. It knows steps and answers, not what they are about. */
 #include "manager/capture.h"
+#include "manager/cred.h"
 #include "manager/life.h"
 
 #include <assert.h>
@@ -144,6 +145,7 @@ void sg_life_free(struct sg_sandbox *s)
     free(s->door);
     sg_policy_done(&s->network);
     free(s->previews);
+    sg_creds_done(&s->creds);
     free(s->cause);
     free(s->user);
     free(s->home);

@@ -36,10 +36,11 @@ struct sg_manager_options {
     int journal_dir_fd; /* borrowed: where journals live */
     int upload_dir_fd;  /* the same for archives of builds; -1: none are taken */
     struct sg_quota default_quota;
-    uint64_t reconcile_ms;                 /* between two looks at everything */
-    const struct sg_seal_key *seal_to;     /* borrowed: public; NULL: no secrets are kept (tests) */
-    const struct sg_nets *permitted;       /* private networks that rules may allow; NULL: none */
-    const struct sg_prices *prices;        /* borrowed; NULL: the built-in ones */
+    uint64_t reconcile_ms;             /* between two looks at everything */
+    const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
+    const char *gate_cert;             /* borrowed: what sandboxes with secrets trust; or NULL */
+    const struct sg_nets *permitted;   /* private networks that rules may allow; NULL: none */
+    const struct sg_prices *prices;    /* borrowed; NULL: the built-in ones */
     const struct sg_trace_options *traces; /* borrowed for the call; NULL: none */
 };
 
@@ -85,6 +86,7 @@ struct sg_create {
     const struct sg_traits *traits;  /* of a fork and of ours; else those of `template` */
     const char *built;               /* the same */
     bool is_internal;                /* ours: nobody sees it */
+    const struct sg_cred_set *creds; /* sg_creds_read(); NULL: none. Copied */
 };
 enum { SG_DOOR_MAX = 64 << 10 };
 #define SG_TIER_METADATA "sandglass.tier" /* metadata that names the tier, where `ask` does not */

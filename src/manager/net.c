@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "manager/cred.h"
 #include "manager/life.h"
 #include "tier/peer.h"
 #include "tier/tier.h"
@@ -66,8 +67,10 @@ static int tell_gate(struct sg_sandbox *s, sg_peer_answer *answered, void *arg, 
 
 void sg_net_tell(struct sg_sandbox *s)
 {
-    if (s->life->has_cell && s->network.mode != SG_MODE_NONE)
-        (void)tell_gate(s, NULL, NULL, NULL);
+    if (!s->life->has_cell || s->network.mode == SG_MODE_NONE)
+        return;
+    sg_creds_tell(s);
+    (void)tell_gate(s, NULL, NULL, NULL);
 }
 
 /* A gate that goes away meanwhile is told again when it is back (X2), and is shut until then. */
@@ -86,12 +89,13 @@ static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
 
 unsigned sg_net_answers(const struct sg_sandbox *s)
 {
-    return s->network.mode == SG_MODE_NONE ? 0 : 2;
+    return (s->network.mode == SG_MODE_NONE ? 0 : 2) + sg_creds_answers(s);
 }
 
 void sg_net_open(struct sg_sandbox *s)
 {
     struct sg_err err = { 0 };
+    sg_creds_open(s);
     if (s->network.mode == SG_MODE_NONE)
         return;
     sg_tier_net(s->manager->tier, s->id.s, true, sg_life_tier_answer, s);
@@ -115,6 +119,7 @@ void sg_net_reopen(struct sg_sandbox *s)
 {
     if (s->network.mode == SG_MODE_NONE)
         return;
+    sg_creds_tell(s);
     (void)tell_gate(s, NULL, NULL, NULL);
     sg_life_hold(s);
     sg_tier_net(s->manager->tier, s->id.s, true, reopened, s);
@@ -163,6 +168,11 @@ static void policy_changed(void *arg, struct sg_packet *p, const struct sg_err *
     one_less(arg, unless_away(err));
 }
 
+static void trusted(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    one_less(arg, p ? NULL : err);
+}
+
 static void change_saved(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct sg_net_change *c = arg;
@@ -170,6 +180,10 @@ static void change_saved(void *arg, struct sg_sandbox *s, const struct sg_err *e
     (void)s;
     c->is_saved = true;
     if (!err && c->s->life->has_cell && !c->s->manager->is_ending) {
+        if (c->s->network.mode != SG_MODE_NONE)
+            sg_creds_tell(c->s);
+        c->open += sg_creds_trust_answers(c->s);
+        sg_creds_trust(c->s, trusted, c);
         if (tell_gate(c->s, policy_changed, c, &none) == 0)
             c->open++;
         else

@@ -9,6 +9,7 @@
 #include "base/jsonr.h"
 #include "manager/capture.h"
 #include "manager/life.h"
+#include "manager/cred.h"
 #include "manager/net.h"
 #include "manager/preview.h"
 #include "manager/traits.h"
@@ -159,6 +160,10 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     write_text(&j, "tier", sg_wall_names[s->wall]);
     if (s->preview_n)
         write_previews(&j, s);
+    if (s->creds.use_n || s->creds.field_n) {
+        sg_json_key(&j, "credentials");
+        sg_creds_put(&j, &s->creds);
+    }
     write_text(&j, "decision", s->decision);
     if (s->mounts.n)
         write_mounts(&j, &s->mounts);
@@ -209,7 +214,7 @@ struct spec {
     const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used, checkpoint_every;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
-    const struct sg_jval *mounts, *traits, *previews, *captures;
+    const struct sg_jval *mounts, *traits, *previews, *captures, *credentials;
     const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *built;
 };
 
@@ -258,6 +263,7 @@ static const struct sg_jfield spec_fields[] = {
     { "decision", SG_JT_STRING, offsetof(struct spec, decision), 0, 0, false },
     { "network", SG_JT_OBJECT, offsetof(struct spec, network), 0, 0, false },
     { "previews", SG_JT_ARRAY, offsetof(struct spec, previews), 0, 0, false },
+    { "credentials", SG_JT_OBJECT, offsetof(struct spec, credentials), 0, 0, false },
     { "door", SG_JT_STRING, offsetof(struct spec, door), 0, 0, false },
     { "dropsMemory", SG_JT_BOOL, offsetof(struct spec, drops_memory), 0, 0, false },
     { "checkpointEvery", SG_JT_U64, offsetof(struct spec, checkpoint_every), 0, UINT32_MAX, false },
@@ -332,6 +338,8 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
         return -1;
     read_previews(spec.previews, s);
     if (spec.network && sg_net_read(spec.network, &s->network, err) < 0)
+        return -1;
+    if (spec.credentials && sg_creds_load(spec.credentials, &s->creds, err) < 0)
         return -1;
     s->timeout_ms = spec.timeout_ms;
     s->idle_ms = spec.idle_ms;

@@ -45,6 +45,20 @@ struct sg_mounts {
     size_t n;
 };
 
+struct sg_cred_use {
+    char secret[SG_ID_LEN + 1];
+    char *env; /* owned; NULL: only in fields */
+};
+struct sg_cred_field {
+    char *host, *name, *value; /* owned; the value with placeholders */
+};
+struct sg_cred_set { /* cred.h */
+    struct sg_cred_use *uses;
+    struct sg_cred_field *fields;
+    size_t use_n, field_n;
+    bool was_told; /* the gate has had something to keep */
+};
+
 struct sg_sandbox_limits {
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
 };
@@ -71,6 +85,7 @@ struct sg_sandbox {
     struct sg_policy network;
     struct sg_preview *previews; /* owned: ports that visitors reach (preview.h) */
     size_t preview_n;
+    struct sg_cred_set creds;
     int64_t created_ms, started_ms, expires_ms; /* unix; expires 0: never */
     uint64_t timeout_ms, idle_ms;               /* 0: none */
     enum sg_expiry on_expiry;

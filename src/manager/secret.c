@@ -4,6 +4,7 @@
 #include "manager/secret.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -37,6 +38,7 @@ void sg_secret_unref(struct sg_secret *s)
     if (--s->refs)
         return;
     sg_pairs_done(&s->metadata);
+    sg_binding_done(&s->hosts);
     free(s->name);
     free(s->sealed);
     free(s);
@@ -104,6 +106,31 @@ static void read_metadata(const char *text, struct sg_pairs *to)
         sg_pairs_read(v, to);
 }
 
+struct bound_row {
+    const struct sg_jval *hosts;
+    bool allows_plain;
+};
+static const struct sg_jfield bound_fields[] = {
+    { "hosts", SG_JT_ARRAY, offsetof(struct bound_row, hosts), 0, 0, true },
+    { "plain", SG_JT_BOOL, offsetof(struct bound_row, allows_plain), 0, 0, false },
+};
+
+/* What is wrong in it makes another context: the box stays shut. */
+static void read_hosts(const char *text, struct sg_binding *to)
+{
+    sg_auto_arena a;
+    const struct sg_jval *v;
+    struct bound_row r = { 0 };
+    sg_arena_init(&a, 256 << 10);
+    if (!text || sg_json_parse(sg_str_of(text), &a, &v, NULL) < 0 ||
+        sg_json_read(v, bound_fields, SG_COUNT(bound_fields), &r, NULL) < 0)
+        return;
+    to->allows_plain = r.allows_plain;
+    for (const struct sg_jval *one = r.hosts->list.first; one; one = one->next)
+        if (one->kind == SG_J_STRING)
+            (void)sg_binding_add(to, one->s, NULL);
+}
+
 static bool load_one(void *arg, const struct sg_secret_row *r)
 {
     struct sg_manager *m = arg;
@@ -124,6 +151,7 @@ static bool load_one(void *arg, const struct sg_secret_row *r)
     s->created_ms = r->created_ms;
     s->updated_ms = r->updated_ms;
     read_metadata(r->metadata, &s->metadata);
+    read_hosts(r->binding, &s->hosts);
     sg_secret_add(m, s);
     return true;
 }

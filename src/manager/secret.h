@@ -7,11 +7,13 @@
  * X2. A secret is known once its row is on the disk; one that is removed is gone at once, and the
  *     answer says that the disk agrees.
  * X3. Names are unique in their organisation, without regard to case. What opens the box is given
- *     the organisation, the id and the version as context: a row that is moved stays shut. */
+ *     the organisation, the id, the version and the hosts as context: a row that is moved, and
+ *     one that is to go elsewhere, stays shut. */
 #pragma once
 
 #include "base/str.h"
 #include "manager/manager.h"
+#include "net/binding.h"
 
 enum {
     SG_SECRETS_MAX = 1000, /* of one organisation */
@@ -26,7 +28,8 @@ struct sg_secret {
     struct sg_org *org;
     char *name; /* owned; lower case */
     struct sg_pairs metadata;
-    char *sealed; /* owned */
+    char *sealed;            /* owned */
+    struct sg_binding hosts; /* where it may go; none: where a sandbox's rules put it */
     uint64_t version;
     int64_t created_ms, updated_ms;
     /* the manager's own */
@@ -42,6 +45,9 @@ struct sg_secret_spec {
     bool has_metadata;   /* false: none, or what there is */
     const struct sg_pair *metadata;
     size_t metadata_n;
+    char *const *hosts; /* NULL: none, or what there is */
+    size_t hosts_n;
+    bool allows_plain; /* with hosts: to them also without TLS */
 };
 typedef void sg_secret_cb(void *arg, const struct sg_secret *s, const struct sg_err *err);
 

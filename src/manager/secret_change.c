@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "manager/cred.h"
 #include "manager/life.h"
 #include "manager/secret.h"
 #include "seal/seal.h"
 
 #include "base/banned.h"
 
-enum { ROW_MAX = 64 << 10 };
+enum { ROW_MAX = 64 << 10, BOUND_MIN = 8, BOUND_MAX = 8 << 10 };
 
 /* ---- rules ---- */
 
@@ -78,6 +79,7 @@ struct change {
     uint64_t version;
     char *sealed; /* owned, until it is the secret's */
     struct sg_pairs metadata;
+    struct sg_binding hosts;
     int64_t at_ms;
     sg_secret_cb *cb;
     void *arg;
@@ -93,6 +95,9 @@ static void take_over(struct change *c)
     sg_pairs_done(&s->metadata);
     s->metadata = c->metadata;
     c->metadata = (struct sg_pairs) { 0 };
+    sg_binding_done(&s->hosts);
+    s->hosts = c->hosts;
+    c->hosts = (struct sg_binding) { 0 };
     s->version = c->version;
     s->updated_ms = c->at_ms;
 }
@@ -127,6 +132,7 @@ static void stored(void *arg, const struct sg_err *err)
         take_over(c);
         s->is_new = false;
         tell(c->m, s, was_new ? "secret.created" : "secret.updated");
+        sg_creds_changed(c->m, s->id.s);
     } else if (was_new && !s->is_gone) {
         sg_secret_drop(c->m, s);
     }
@@ -134,15 +140,32 @@ static void stored(void *arg, const struct sg_err *err)
         c->cb(c->arg, err ? NULL : s, err);
     sg_secret_unref(s);
     sg_pairs_done(&c->metadata);
+    sg_binding_done(&c->hosts);
     free(c->sealed);
     free(c);
+}
+
+static void write_hosts(struct sg_json *j, const struct sg_binding *b)
+{
+    sg_json_open(j, '{');
+    sg_json_key(j, "hosts");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < b->n; i++)
+        sg_json_str(j, b->v[i].text);
+    sg_json_close(j, ']');
+    sg_json_key(j, "plain");
+    sg_json_bool(j, b->allows_plain);
+    sg_json_close(j, '}');
 }
 
 static void put_row(struct change *c)
 {
     const struct sg_secret *s = c->secret;
-    sg_auto_buf metadata;
+    sg_auto_buf metadata, binding;
     struct sg_json j;
+    sg_buf_init(&binding, ROW_MAX);
+    sg_json_init(&j, &binding);
+    write_hosts(&j, &c->hosts);
     sg_buf_init(&metadata, ROW_MAX);
     sg_json_init(&j, &metadata);
     sg_pairs_write(&j, &c->metadata);
@@ -151,6 +174,7 @@ static void put_row(struct change *c)
         .org = s->org->id.s,
         .name = s->name,
         .metadata = sg_buf_cstr(&metadata),
+        .binding = c->hosts.n ? sg_buf_cstr(&binding) : NULL,
         .sealed = c->sealed,
         .version = (int64_t)c->version,
         .created_ms = s->created_ms,
@@ -160,21 +184,50 @@ static void put_row(struct change *c)
                         sg_note_new(c->m, stored, c));
 }
 
+/* Those given, or those of before. A value that is too short could not be told from other text in
+ * what servers answer. */
+static int bind(const struct sg_secret *s, const struct sg_secret_spec *spec,
+                struct sg_binding *ret, struct sg_err *err)
+{
+    struct sg_binding b = { .allows_plain =
+                                spec->hosts ? spec->allows_plain : s->hosts.allows_plain };
+    const size_t n = spec->hosts ? spec->hosts_n : s->hosts.n;
+    int got = 0;
+    for (size_t i = 0; i < n && got == 0; i++)
+        got = sg_binding_add(&b, sg_str_of(spec->hosts ? spec->hosts[i] : s->hosts.v[i].text), err);
+    if (got == 0 && n && spec->value.n < BOUND_MIN)
+        got = sg_fail(err, SG_INVALID, "a secret with hosts has at least %d bytes", BOUND_MIN);
+    if (got == 0 && n && spec->value.n > BOUND_MAX)
+        got = sg_fail(err, SG_INVALID, "a secret with hosts has at most %d bytes", BOUND_MAX);
+    if (got < 0)
+        sg_binding_done(&b);
+    else
+        *ret = b;
+    return got;
+}
+
 /* Seals the value: from here on nobody in this process has it. */
 static int write_version(struct sg_manager *m, struct sg_secret *s,
                          const struct sg_secret_spec *spec, sg_secret_cb *cb, void *arg,
                          struct sg_err *err)
 {
     const uint64_t version = s->asked + 1;
-    sg_auto_free char *context = sg_secret_context(s->org, &s->id, version);
-    char *sealed = sg_seal(m->o.seal_to, sg_str_of(context), spec->value, err);
-    if (!sealed)
+    struct sg_binding hosts = { 0 };
+    if (bind(s, spec, &hosts, err) < 0)
         return -1;
+    sg_auto_free char *id = sg_secret_context(s->org, &s->id, version);
+    sg_auto_free char *context = sg_binding_context(&hosts, id);
+    char *sealed = sg_seal(m->o.seal_to, sg_str_of(context), spec->value, err);
+    if (!sealed) {
+        sg_binding_done(&hosts);
+        return -1;
+    }
     struct change *c = sg_new(struct change);
     *c = (struct change) { .m = m,
                            .secret = s,
                            .version = version,
                            .sealed = sealed,
+                           .hosts = hosts,
                            .at_ms = s->is_new ? s->created_ms : sg_manager_unix_ms(),
                            .cb = cb,
                            .arg = arg };
@@ -270,7 +323,9 @@ int sg_secret_remove(struct sg_manager *m, const struct sg_who *who, const char 
     *r = (struct removal) { cb, arg };
     sg_manager_audit_value(m, who, "secret.remove", NULL, "secret", s->name);
     tell(m, s, "secret.removed");
+    sg_auto_free char *id = sg_strdup(s->id.s);
     sg_store_remove_secret(m->store, s->id.s, sg_note_done, sg_note_new(m, removed, r));
     sg_secret_drop(m, s);
+    sg_creds_changed(m, id);
     return 0;
 }

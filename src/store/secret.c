@@ -5,18 +5,18 @@
 
 #define TEXT(field) SG_COL_TEXT(struct sg_secret_row, field)
 #define INT(field)  SG_COL_INT(struct sg_secret_row, field)
-#define NAMES       "id, org, name, metadata, sealed, version, created_ms, updated_ms"
+#define NAMES       "id, org, name, metadata, sealed, version, created_ms, updated_ms, binding"
 
 static const struct sg_column v[] = {
-    TEXT(id),     TEXT(org),    TEXT(name),      TEXT(metadata),
-    TEXT(sealed), INT(version), INT(created_ms), INT(updated_ms),
+    TEXT(id),     TEXT(org),       TEXT(name),      TEXT(metadata), TEXT(sealed),
+    INT(version), INT(created_ms), INT(updated_ms), TEXT(binding),
 };
 static const struct sg_columns columns = { v, SG_COUNT(v), sizeof(struct sg_secret_row) };
 
 static const struct sg_write_kind put = {
     SG_WRITE_PUT_SECRET,
     &columns,
-    { "INSERT OR REPLACE INTO secrets (" NAMES ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)" },
+    { "INSERT OR REPLACE INTO secrets (" NAMES ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)" },
 };
 static const struct sg_write_kind removal = {
     SG_WRITE_REMOVE_SECRET,

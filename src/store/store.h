@@ -69,6 +69,7 @@ struct sg_key_row {
 };
 struct sg_secret_row {
     const char *id, *org, *name, *metadata, *sealed; /* metadata: JSON; sealed: seal/seal.h */
+    const char *binding;                             /* JSON; NULL: to no host */
     int64_t version, created_ms, updated_ms;
 };
 struct sg_snapshot_row {

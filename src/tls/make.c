@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tls/make.h"
+#include "tls/make_internal.h"
 
 #include <openssl/bn.h>
 #include <openssl/ec.h>
@@ -83,12 +83,7 @@ static int set_subject(X509 *x, const char *common)
                : -1;
 }
 
-struct extension {
-    int nid;
-    const char *value;
-};
-
-static int add_extensions(X509 *x, X509 *issuer, const struct extension *list, size_t n)
+int sg_tls_add_extensions(X509 *x, X509 *issuer, const struct sg_tls_extension *list, size_t n)
 {
     X509V3_CTX ctx;
     X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
@@ -102,8 +97,7 @@ static int add_extensions(X509 *x, X509 *issuer, const struct extension *list, s
     return 0;
 }
 
-/* What the two have in common; `issuer` NULL: by itself. */
-static X509 *begin(EVP_PKEY *key, X509 *issuer, const char *common, int days)
+X509 *sg_tls_cert_begin(EVP_PKEY *key, X509 *issuer, const char *common, int days)
 {
     X509 *x = X509_new();
     if (x && X509_set_version(x, X509_VERSION_3) && set_serial(x) == 0 &&
@@ -124,7 +118,7 @@ static X509 *make_ca(EVP_PKEY *key, const char *domain)
                    "permitted;IP:127.0.0.1/255.255.255.255,"
                    "permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
                    domain);
-    const struct extension extensions[] = {
+    const struct sg_tls_extension extensions[] = {
         { NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
         { NID_key_usage, "critical,keyCertSign,cRLSign" },
         { NID_subject_key_identifier, "hash" },
@@ -132,8 +126,8 @@ static X509 *make_ca(EVP_PKEY *key, const char *domain)
     };
     /* A common name has 64 bytes at most. */
     (void)snprintf(common, sizeof common, "Sandglass CA of %.40s", domain);
-    X509 *x = begin(key, NULL, common, CA_DAYS);
-    if (x && add_extensions(x, x, extensions, SG_COUNT(extensions)) == 0 &&
+    X509 *x = sg_tls_cert_begin(key, NULL, common, CA_DAYS);
+    if (x && sg_tls_add_extensions(x, x, extensions, SG_COUNT(extensions)) == 0 &&
         X509_sign(x, key, EVP_sha256()))
         return x;
     X509_free(x);
@@ -145,7 +139,7 @@ static X509 *make_cert(EVP_PKEY *key, const char *domain, X509 *ca, EVP_PKEY *ca
     char names[MAX_VALUE], common[65];
     (void)snprintf(names, sizeof names, "DNS:%s,DNS:*.%s,DNS:localhost,IP:127.0.0.1,IP:::1", domain,
                    domain);
-    const struct extension extensions[] = {
+    const struct sg_tls_extension extensions[] = {
         { NID_basic_constraints, "critical,CA:FALSE" },
         { NID_key_usage, "critical,digitalSignature" },
         { NID_ext_key_usage, "serverAuth" },
@@ -154,8 +148,8 @@ static X509 *make_cert(EVP_PKEY *key, const char *domain, X509 *ca, EVP_PKEY *ca
         { NID_subject_alt_name, names },
     };
     (void)snprintf(common, sizeof common, "%.64s", domain);
-    X509 *x = begin(key, ca, common, CERT_DAYS);
-    if (x && add_extensions(x, ca, extensions, SG_COUNT(extensions)) == 0 &&
+    X509 *x = sg_tls_cert_begin(key, ca, common, CERT_DAYS);
+    if (x && sg_tls_add_extensions(x, ca, extensions, SG_COUNT(extensions)) == 0 &&
         X509_sign(x, ca_key, EVP_sha256()))
         return x;
     X509_free(x);
@@ -176,13 +170,13 @@ static char *text_of(BIO *bio, int ok)
     return text;
 }
 
-static char *cert_text(X509 *x)
+char *sg_tls_cert_text(X509 *x)
 {
     BIO *bio = BIO_new(BIO_s_mem());
     return text_of(bio, bio && PEM_write_bio_X509(bio, x));
 }
 
-static char *key_text(EVP_PKEY *key)
+char *sg_tls_key_text(EVP_PKEY *key)
 {
     BIO *bio = BIO_new(BIO_s_mem());
     return text_of(bio, bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL));
@@ -190,10 +184,10 @@ static char *key_text(EVP_PKEY *key)
 
 static int write_out(X509 *ca, EVP_PKEY *ca_key, X509 *cert, EVP_PKEY *key, struct sg_tls_made *m)
 {
-    m->ca_cert = cert_text(ca);
-    m->ca_key = key_text(ca_key);
-    m->cert = cert_text(cert);
-    m->key = key_text(key);
+    m->ca_cert = sg_tls_cert_text(ca);
+    m->ca_key = sg_tls_key_text(ca_key);
+    m->cert = sg_tls_cert_text(cert);
+    m->key = sg_tls_key_text(key);
     return m->ca_cert && m->ca_key && m->cert && m->key ? 0 : -1;
 }
 
@@ -219,7 +213,7 @@ int sg_tls_make(const char *domain, struct sg_tls_made *ret, struct sg_err *err)
     return r;
 }
 
-static void wipe(char *text)
+void sg_tls_wipe(char *text)
 {
     if (text)
         OPENSSL_cleanse(text, strlen(text));
@@ -228,8 +222,8 @@ static void wipe(char *text)
 
 void sg_tls_made_done(struct sg_tls_made *m)
 {
-    wipe(m->ca_key);
-    wipe(m->key);
+    sg_tls_wipe(m->ca_key);
+    sg_tls_wipe(m->key);
     free(m->ca_cert);
     free(m->cert);
     *m = (struct sg_tls_made) { 0 };

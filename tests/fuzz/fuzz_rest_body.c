@@ -17,7 +17,6 @@
 #include "ctl/chan.h"
 #include "manager/files.h"
 #include "manager/net.h"
-#include "manager/secret.h"
 #include "manager/volume.h"
 #include "fuzz_demand.h"
 #include "base/banned.h"
@@ -403,20 +402,6 @@ int sg_key_create(struct sg_manager *m, const struct sg_who *who, const struct s
     for (const char *const *t = spec->templates; t && *t; t++)
         check_text(*t);
     demand((spec->scopes & ~(unsigned)SG_SCOPE_ALL) == 0);
-    return refused(err);
-}
-
-int sg_secret_set(struct sg_manager *m, const struct sg_who *who, const struct sg_secret_spec *spec,
-                  sg_secret_cb *cb, void *arg, struct sg_err *err)
-{
-    (void)m, (void)who, (void)cb, (void)arg;
-    check_text(spec->name);
-    check_text(spec->value.p);
-    demand(spec->has_metadata || !spec->metadata_n);
-    for (size_t i = 0; i < spec->metadata_n; i++) {
-        check_text(spec->metadata[i].name);
-        check_text(spec->metadata[i].value);
-    }
     return refused(err);
 }
 

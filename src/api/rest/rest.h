@@ -45,6 +45,10 @@ int sg_rest_time(const char *text, int64_t *ret_ms, struct sg_err *err);
 
 int sg_rest_mounts(struct sg_call *c, const struct sg_jval *v, struct sg_create *into,
                    struct sg_err *err);
+/* The secrets that a sandbox is to use; `ret` is the caller's to end. */
+int sg_rest_creds(struct sg_call *c, const struct sg_jval *v, struct sg_cred_set *ret,
+                  struct sg_err *err);
+void sg_rest_put_creds(struct sg_json *j, const struct sg_sandbox *s);
 void sg_rest_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
 
 /* ---- usage.c ---- */

@@ -5,6 +5,7 @@
 
 #include "api/rest/rest.h"
 #include "base/auto.h"
+#include "manager/cred.h"
 #include "manager/net.h"
 #include "wire/url.h"
 #include "base/banned.h"
@@ -13,7 +14,7 @@ enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, MAX_RETRIES = 10, MAX_FILTERS = 16 }
 
 struct create_body {
     const char *template, *on_expiry;
-    const struct sg_jval *limits, *metadata, *env, *network, *mounts, *captures;
+    const struct sg_jval *limits, *metadata, *env, *network, *mounts, *captures, *secrets;
     uint64_t timeout_ms, idle_ms, retries, checkpoint_every;
     struct sg_rest_ask ask;
 };
@@ -31,6 +32,7 @@ static const struct sg_jfield create_fields[] = {
     { "mounts", SG_JT_ARRAY, AT(mounts), 0, 0, false },
     { "captureFiles", SG_JT_ARRAY, AT(captures), 0, 0, false },
     { "checkpointEvery", SG_JT_U64, AT(checkpoint_every), 0, UINT32_MAX, false },
+    { "secrets", SG_JT_ARRAY, AT(secrets), 0, 0, false },
     SG_REST_ASK_ROWS(AT(ask)),
 };
 #undef AT
@@ -53,6 +55,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     const struct sg_jval *body;
     struct sg_create create = { 0 };
     struct sg_policy network = { 0 };
+    struct sg_cred_set creds = { 0 };
     struct sg_pair *metadata = NULL, *env = NULL;
     const char **captures = NULL;
     struct sg_ask ask;
@@ -67,7 +70,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
         (b.network && sg_net_read(b.network, &network, err) < 0))
         return -1;
     b.ask.network = sg_net_mode_name(network.mode);
-    if (sg_rest_read_ask(&b.ask, &ask, err) < 0) {
+    if (sg_rest_read_ask(&b.ask, &ask, err) < 0 || sg_rest_creds(c, b.secrets, &creds, err) < 0) {
         sg_policy_done(&network);
         return -1;
     }
@@ -82,8 +85,10 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
     create.env = env;
     create.retries = (unsigned)b.retries;
     create.network = b.network ? &network : NULL; /* its template's, or its organisation's */
+    create.creds = &creds;
     int got = sg_manager_create(c->manager, &c->who, &create, sg_rest_reply_created, c, err);
     sg_policy_done(&network);
+    sg_creds_done(&creds);
     return got;
 }
 

@@ -23,6 +23,13 @@ static void put_secret(struct sg_json *j, const struct sg_call *c, const struct 
         sg_json_str(j, s->metadata.v[i].value);
     }
     sg_json_close(j, '}');
+    sg_json_key(j, "hosts");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < s->hosts.n; i++)
+        sg_json_str(j, s->hosts.v[i].text);
+    sg_json_close(j, ']');
+    sg_json_key(j, "plainHttp");
+    sg_json_bool(j, s->hosts.allows_plain);
     sg_json_key(j, "stale");
     sg_json_bool(j, sg_secret_is_stale(c->manager, s));
     sg_rest_put_time(j, "createdAt", s->created_ms);
@@ -72,12 +79,34 @@ int sg_rest_secret_get(struct sg_call *c, struct sg_err *err)
 
 struct body {
     const char *value;
-    const struct sg_jval *metadata;
+    const struct sg_jval *metadata, *hosts;
+    bool plain_http;
 };
 static const struct sg_jfield fields[] = {
     { "value", SG_JT_STRING, offsetof(struct body, value), 0, 0, true },
     { "metadata", SG_JT_OBJECT, offsetof(struct body, metadata), 0, 0, false },
+    { "hosts", SG_JT_ARRAY, offsetof(struct body, hosts), 0, 0, false },
+    { "plainHttp", SG_JT_BOOL, offsetof(struct body, plain_http), 0, 0, false },
 };
+
+static int read_hosts(struct sg_call *c, const struct sg_jval *v, struct sg_secret_spec *into,
+                      struct sg_err *err)
+{
+    if (!v)
+        return 0;
+    char **hosts = sg_arena_alloc(&c->arena, (v->list.n + 1) * sizeof *hosts);
+    if (!hosts)
+        return sg_fail(err, SG_EXHAUSTED, "hosts is too large");
+    size_t n = 0;
+    for (const struct sg_jval *one = v->list.first; one; one = one->next, n++) {
+        hosts[n] = one->kind == SG_J_STRING ? sg_arena_copy(&c->arena, one->s.p, one->s.n) : NULL;
+        if (!hosts[n])
+            return sg_fail(err, SG_INVALID, "hosts must be a list of texts");
+    }
+    into->hosts = hosts;
+    into->hosts_n = n;
+    return 0;
+}
 
 int sg_rest_secret_set(struct sg_call *c, struct sg_err *err)
 {
@@ -87,8 +116,10 @@ int sg_rest_secret_set(struct sg_call *c, struct sg_err *err)
     const struct sg_jval *body;
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0 ||
-        sg_call_pairs(c, b.metadata, "metadata", &metadata, &spec.metadata_n, err) < 0)
+        sg_call_pairs(c, b.metadata, "metadata", &metadata, &spec.metadata_n, err) < 0 ||
+        read_hosts(c, b.hosts, &spec, err) < 0)
         return -1;
+    spec.allows_plain = b.plain_http;
     spec.value = sg_str_of(b.value);
     spec.metadata = metadata;
     spec.has_metadata = b.metadata;

@@ -93,6 +93,7 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     }
     put_pairs(j, "metadata", &s->metadata);
     sg_rest_put_mounts(j, s);
+    sg_rest_put_creds(j, s);
     put_limits(j, s);
     sg_rest_put_time(j, "createdAt", s->created_ms);
     sg_rest_put_time(j, "startedAt", s->started_ms);
