@@ -24,6 +24,27 @@ make_image()
     tar -C "$image" -c . | docker_client import - sgbench >/dev/null && docker_client tag sgbench sgcold
 }
 
+# The same as a root for runsc, and as a template of ours that nothing is kept ready of.
+make_runsc()
+{
+    local file root=$dir/runsc/rootfs
+    [ -x /usr/bin/runsc ] || return 1
+    mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/etc" "$dir/runsc/state"
+    for file in /bin/true $(ldd /bin/true | grep -o '/[^ ]*'); do
+        mkdir -p "$root$(dirname "$file")"
+        cp -L "$file" "$root$file"
+    done
+    echo 'root:x:0:0::/:/bin/true' >"$root/etc/passwd"
+    SANDGLASS_STATE_DIR=$dir/state "$sandglass" template import tiny "$root" >/dev/null
+    cat >"$dir/runsc/config.json" <<END
+{"ociVersion": "1.0.2", "hostname": "sandbox", "root": {"path": "rootfs", "readonly": false},
+ "process": {"terminal": false, "user": {"uid": 0, "gid": 0}, "args": ["/bin/true"], "cwd": "/",
+             "env": ["PATH=/bin"], "capabilities": {}},
+ "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+ "linux": {"namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}]}}
+END
+}
+
 # The service's own template `base`, built by its recipe.
 make_base()
 {
@@ -94,7 +115,7 @@ await()
 # The service, from an installation of its own.
 start_service()
 {
-    local port names program base=0 code=0 containers=()
+    local port names program base=0 code=0 gvisor="" ahead="" containers=()
     port=$(free_port)
     names=$(free_port)
     [ ! -d "$dir/state/templates/base" ] || base=16
@@ -106,14 +127,21 @@ start_service()
     done
     [ ! -S "$dir/docker.sock" ] || containers=(', "docker:host=1"' "[docker]" "socket = \"$dir/docker.sock\""
         'image = "sgbench"' 'pull = false')
+    if [ -d "$dir/runsc" ]; then
+        gvisor=runsc ahead=', "gvisor:host=1"'
+    fi
     cat >"$dir/service.toml" <<END
 state_dir = "$dir/state"
 [serve]
 listen = "127.0.0.1:$port"
 run_dir = "$dir/run"
 template = "host"
-pool = ["host=64", "base=$base", "code-interpreter-v1=$code"${containers[0]:-}]
+pool = ["host=64", "base=$base", "code-interpreter-v1=$code"$ahead${containers[0]:-}]
 max_sandboxes = 2000
+[router]
+templates = ["host=cell", "base=cell", "code-interpreter-v1=cell"]
+[gvisor]
+runtime = "$gvisor"
 [gate]
 resolvers = ["127.0.0.1:$names"]
 permit = ["127.0.0.1/32"]
@@ -189,8 +217,8 @@ needs_of()
     http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
     code) echo code service ;;
-    tiers) echo image service ;;
-    all) echo base code image service nginx base_image ;;
+    tiers) echo image runsc service ;;
+    all) echo base code image runsc service nginx base_image ;;
     esac
 }
 
@@ -206,6 +234,7 @@ peers_up()
         case $need in
         base) { make_base && find_sdk; } || echo "bench: no client or no template for it" >&2 ;;
         code) make_code || echo "bench: no template of the code interpreter" >&2 ;;
+        runsc) make_runsc || echo "bench: no runsc: 'tools/deps run' installs it" >&2 ;;
         service) start_service ;;
         nginx) start_nginx || true ;;
         image) start_docker make_image ;;

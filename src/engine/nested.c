@@ -22,8 +22,9 @@
 enum { TOP_BYTES = 16 << 20, TOP_INODES = 1024 };
 static const uint64_t LENT = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY;
 
-static const char *const dirs[] = { SG_NESTED_ROOT, "usr",  "bundle", "bundle/guest", "run",
-                                    "dev",          "proc", "tmp",    "sys",          "etc" };
+static const char *const dirs[] = { SG_NESTED_ROOT, "usr",    "bundle",        "bundle/guest",
+                                    "run",          "dev",    "proc",          "tmp",
+                                    "sys",          "sys/fs", "sys/fs/cgroup", "etc" };
 
 static int write_file(int top, const struct sg_nested_file *f, struct sg_err *err)
 {

@@ -68,8 +68,8 @@ static int directory(const struct sg_spawn *s)
     return s->may_use_root ? chdir("/") : -1;
 }
 
-/* To the highest number there is, not further: gVisor takes that for a mistake. */
-/* Everything is close-on-exec already; this is for the one that somebody forgets some day. */
+/* Everything is close-on-exec already; this is for the one that somebody forgets some day. To the
+ * highest number there is, not further: gVisor takes that for a mistake. */
 static int descriptors(const struct sg_spawn *s)
 {
     (void)s;

@@ -31,7 +31,6 @@ static const struct known {
 } known[] = {
     { "runsc", { "--ignore-cgroups", "--root=/run/runtime" }, true },
     { "crun", { "--cgroup-manager=disabled", "--root=/run/runtime" }, false },
-    { "runc", { "--rootless=true", "--root=/run/runtime" }, false },
     { "", { "--root=/run/runtime" }, false },
 };
 

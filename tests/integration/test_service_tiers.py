@@ -193,6 +193,23 @@ def test_a_sandbox_that_is_made_ahead_is_there_at_once(service, tier):
     box.destroy()
 
 
+def test_another_runtime_can_be_named(root):
+    with Service(pool=0, tables={"gvisor": {"runtime": "crun"}, "router": {"templates": ["host=gvisor"]}}) as own:
+        box = Box(own.operator)
+        assert box.get()["tier"] == "gvisor"  # as the settings say of the template
+        assert box.sh("echo out; id -un")["stdout"] == "out\nuser\n"
+        box.write("/workspace/f", b"data")
+        assert box.read("/workspace/f") == b"data"
+        assert "another runtime" in own.log()
+
+
+def test_a_runtime_that_fails_is_heard(root):
+    with Service(pool=0, tables={"gvisor": {"runtime": "/bin/false"}}) as own:
+        reply = own.operator.post("/v1/sandboxes", {"tier": "gvisor"})
+        assert reply.status >= 500 and "runtime" in reply.error["message"]
+        assert own.operator.post("/v1/sandboxes", {"tier": "cell"}).status == 201
+
+
 def test_what_a_tier_cannot_do_is_said(service):
     reply = service.operator.post("/v1/sandboxes", {"tier": "microvm"})
     assert reply.status == 501 and "microvm" in reply.error["message"]
