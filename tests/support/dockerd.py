@@ -167,9 +167,10 @@ class Engine:
             place = line.split()[4]
             if place.startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", place], check=False)
-        for path in sorted(pathlib.Path("/sys/fs/cgroup").glob(f"**/sgtest-{os.getpid()}-{id(self)}"), reverse=True):
+        root = pathlib.Path("/sys/fs/cgroup")
+        for tree in (root, *(root / name for name in os.listdir(root))):
             with contextlib.suppress(OSError):
-                path.rmdir()
+                (tree / f"sgtest-{os.getpid()}-{id(self)}").rmdir()
         if self.owns_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
