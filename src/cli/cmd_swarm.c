@@ -107,6 +107,36 @@ static int put_limits(const struct reader *x, const struct sg_toml *t)
     return 0;
 }
 
+/* { "path inside" = "volume" } */
+static int put_mounts(const struct reader *x, const struct sg_toml *t)
+{
+    if (t->type != SG_TOML_TABLE)
+        return bad(x, t, "a table of \"path inside\" = \"volume\" is wanted here");
+    sg_json_open(x->j, '[');
+    for (const struct sg_toml *v = t->first; v; v = v->next) {
+        sg_json_open(x->j, '{');
+        sg_json_key(x->j, "path");
+        sg_json_text(x->j, v->key);
+        sg_json_key(x->j, "volume");
+        if (put_text(x, v) < 0)
+            return -1;
+        sg_json_close(x->j, '}');
+    }
+    sg_json_close(x->j, ']');
+    return 0;
+}
+
+/* "/where it appears" */
+static int put_shared(const struct reader *x, const struct sg_toml *t)
+{
+    sg_json_open(x->j, '{');
+    sg_json_key(x->j, "path");
+    if (put_text(x, t) < 0)
+        return -1;
+    sg_json_close(x->j, '}');
+    return 0;
+}
+
 /* { "name inside" = "file here" } */
 static int put_files(const struct reader *x, const struct sg_toml *t)
 {
@@ -153,13 +183,14 @@ static const struct key task_keys[] = {
     { "files", "files", put_files },      { "collect", "collect", put_texts },
     { "timeout", "timeoutMs", put_time }, { "memory", "limits", put_limits },
     { "retries", "retries", put_number }, { "after", "after", put_texts },
-    { "always", "always", put_bool },
+    { "always", "always", put_bool },     { "mounts", "mounts", put_mounts },
 };
 
 static int put_tasks(const struct reader *x, const struct sg_toml *t);
 static const struct key file_keys[] = {
     { "concurrency", "concurrency", put_number },
     { "stop_on_failure", "stopOnFailure", put_bool },
+    { "shared", "shared", put_shared },
     { "task", "tasks", put_tasks },
 };
 

@@ -6,7 +6,9 @@
 #include "base/auto.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/log.h"
 #include "manager/manager_internal.h"
+#include "manager/volume.h"
 
 #include "base/banned.h"
 
@@ -17,8 +19,9 @@ struct one {
     const struct sg_batch_task *t;
     enum state state;
     struct sg_task *task;
-    struct sg_task_spec spec;    /* with the files that were handed over */
-    struct sg_task_file *files;  /* owned: of `spec` */
+    struct sg_task_spec spec;   /* with the files that were handed over */
+    struct sg_task_file *files; /* owned: of `spec` */
+    struct sg_mount_spec *mounts;
     struct sg_task_file *handed; /* owned, with paths and bytes: for those that come after */
     size_t handed_n;
     unsigned heirs; /* that may still want them */
@@ -38,6 +41,8 @@ struct sg_batch {
     uint64_t began_ns;
     struct sg_batch_report report;
     struct sg_later go;
+    char volume[SG_ID_LEN + 1]; /* shared; "": none (yet) */
+    bool is_making, is_cancelled;
 };
 
 /* ---- beginning and end ---- */
@@ -59,6 +64,7 @@ static void batch_free(struct sg_batch *b)
     sg_later_cancel(b->m->loop, &b->go);
     for (size_t i = 0; i < b->spec->count; i++) {
         free(b->v[i].files);
+        free(b->v[i].mounts);
         release(b, &b->v[i]);
     }
     sg_map_done(&b->names);
@@ -66,11 +72,27 @@ static void batch_free(struct sg_batch *b)
     free(b);
 }
 
+/* The sandboxes that have it are on their way out, too. */
+static bool drop_volume(struct sg_batch *b, sg_tenant_cb *done)
+{
+    struct sg_err err = { 0 };
+    if (!*b->volume || b->m->is_ending)
+        return false; /* the next daemon finds it by its name */
+    if (sg_volume_remove(b->m, &b->who, b->volume, true, done, b, &err) == 0)
+        return true;
+    sg_log(SG_LOG_WARN, "the volume of a batch stays", SG_KV("error", err.msg));
+    return false;
+}
+
 void sg_batch_cancel(struct sg_batch *b)
 {
     for (size_t i = 0; i < b->spec->count; i++)
         if (b->v[i].state == RUNNING)
             sg_task_cancel(b->v[i].task);
+    b->is_cancelled = true;
+    if (b->is_making) /* what is made is taken back */
+        return;
+    drop_volume(b, NULL);
     batch_free(b);
 }
 
@@ -116,11 +138,22 @@ static int check_order(struct sg_batch *b, struct sg_err *err)
     return 0;
 }
 
+static void done(void *arg, const struct sg_err *err)
+{
+    struct sg_batch *b = arg;
+    if (err && !b->m->is_ending)
+        sg_log(SG_LOG_WARN, "the volume of a batch stays", SG_KV("error", err->msg));
+    if (!b->is_cancelled)
+        b->ops->done(b->arg, &b->report);
+    batch_free(b);
+}
+
 static void finish(struct sg_batch *b)
 {
     b->report.wall_ms = (sg_loop_now(b->m->loop) - b->began_ns) / 1000000u;
-    b->ops->done(b->arg, &b->report);
-    batch_free(b);
+    b->is_making = drop_volume(b, done); /* a cancel waits for it */
+    if (!b->is_making)
+        done(b, NULL);
 }
 
 /* ---- one task ---- */
@@ -166,6 +199,20 @@ static void take_files(struct one *o)
     o->spec.file_count = n;
 }
 
+static void take_mounts(struct one *o)
+{
+    const struct sg_batch *b = o->batch;
+    if (!*b->volume)
+        return;
+    size_t n = o->t->spec.mounts_n;
+    o->mounts = sg_alloc((n + 1) * sizeof *o->mounts);
+    for (size_t i = 0; i < n; i++)
+        o->mounts[i] = o->t->spec.mounts[i];
+    o->mounts[n++] = (struct sg_mount_spec) { .volume = b->volume, .path = b->spec->shared };
+    o->spec.mounts = o->mounts;
+    o->spec.mounts_n = n;
+}
+
 /* It has what it wanted of those before it, or never will. */
 static void leave_files(struct one *o)
 {
@@ -208,6 +255,7 @@ static void start(struct one *o)
     struct sg_batch *b = o->batch;
     o->state = RUNNING;
     take_files(o);
+    take_mounts(o);
     if (++b->running > b->report.most_at_a_time)
         b->report.most_at_a_time = b->running;
     o->task = sg_task_start(b->m, &b->who, &o->spec, ended, o);
@@ -272,6 +320,37 @@ static void go_on(struct sg_later *l)
         finish(b);
 }
 
+/* ---- what they share ---- */
+
+static void shared(void *arg, const struct sg_volume *v, const struct sg_err *err)
+{
+    struct sg_batch *b = arg;
+    b->is_making = false;
+    if (v)
+        memcpy(b->volume, v->id.s, sizeof b->volume);
+    if (b->is_cancelled) {
+        (void)drop_volume(b, NULL);
+        batch_free(b);
+        return;
+    }
+    for (size_t i = 0; !v && i < b->spec->count; i++)
+        skip(&b->v[i], err->msg);
+    if (b->m->is_ending)
+        done(b, NULL);
+    else
+        sg_later_call(b->m->loop, &b->go);
+}
+
+static int share(struct sg_batch *b, struct sg_err *err)
+{
+    const struct sg_id id = sg_id_new(SG_VOLUME_BATCH_LETTER);
+    sg_auto_free char *name = sg_printf(SG_VOLUME_BATCH "%s", id.s);
+    if (sg_mount_check_place(b->spec->shared, err) < 0)
+        return -1;
+    b->is_making = true;
+    return sg_volume_create(b->m, &b->who, name, b->spec->shared_bytes, shared, b, err);
+}
+
 struct sg_batch *sg_batch_start(struct sg_manager *m, const struct sg_who *who,
                                 const struct sg_batch_spec *spec, const struct sg_batch_ops *ops,
                                 void *arg, struct sg_err *err)
@@ -292,6 +371,11 @@ struct sg_batch *sg_batch_start(struct sg_manager *m, const struct sg_who *who,
         for (const char *const *a = b->v[i].t->after; a && *a; a++)
             named(b, *a)->heirs++;
     b->go.call = go_on;
-    sg_later_call(m->loop, &b->go);
+    if (!spec->shared)
+        sg_later_call(m->loop, &b->go);
+    else if (share(b, err) < 0) {
+        batch_free(b);
+        return NULL;
+    }
     return b;
 }

@@ -4,7 +4,9 @@
  * B1. A task starts when all that it comes after have ended well, or is skipped; with `always` it
  *     starts when they have ended at all.
  * B2. Files that a task brought out are put into those that come after it, as from/NAME/FILE.
- * B3. Each task is told as it starts and as it ends; nothing of a result is kept but the files that
+ * B3. With a shared volume, which is made for the batch, every task has the same directory. It goes
+ *     with the batch, however that ends.
+ * B4. Each task is told as it starts and as it ends; nothing of a result is kept but the files that
  *     somebody still waits for. */
 #pragma once
 
@@ -28,6 +30,8 @@ struct sg_batch_spec { /* borrowed: must live as long as the batch */
     size_t count;
     unsigned concurrency;
     bool stops_on_failure; /* what has not begun is skipped after the first failure */
+    const char *shared;    /* where the shared volume appears; NULL: there is none */
+    uint64_t shared_bytes; /* 0: the usual */
 };
 
 struct sg_batch_report {
@@ -43,7 +47,8 @@ struct sg_batch_ops {
 };
 
 struct sg_batch;
-/* SG_INVALID: names that are there twice or not at all, circles. Calls back later only. */
+/* SG_INVALID: names that are there twice or not at all, circles; as sg_volume_create() for a shared
+ * volume. Calls back later only. */
 struct sg_batch *sg_batch_start(struct sg_manager *m, const struct sg_who *who,
                                 const struct sg_batch_spec *spec, const struct sg_batch_ops *ops,
                                 void *arg, struct sg_err *err);

@@ -35,7 +35,7 @@ static bool is_over(const char *over, const char *path)
     return strncmp(over, path, n) == 0 && (path[n] == '/' || !path[n]);
 }
 
-static int check_place(const char *path, struct sg_err *err)
+int sg_mount_check_place(const char *path, struct sg_err *err)
 {
     static const char *const kept[] = { "/proc", "/sys", "/dev", "/etc", "/usr" };
     if (!is_plain(path))
@@ -53,7 +53,7 @@ int sg_mounts_check(struct sg_manager *m, const struct sg_who *who, const struct
     if (n > SG_MOUNTS_MAX)
         return sg_fail(err, SG_INVALID, "a sandbox has at most %d volumes", SG_MOUNTS_MAX);
     for (size_t i = 0; i < n; i++) {
-        if (check_place(v[i].path, err) < 0)
+        if (sg_mount_check_place(v[i].path, err) < 0)
             return -1;
         if (!sg_volume_find(m, who, v[i].volume, NULL))
             return sg_fail(err, SG_INVALID, "volume %s not found", sg_quote(v[i].volume).s);

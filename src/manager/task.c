@@ -233,6 +233,8 @@ static void take_sandbox(struct sg_task *t)
         .env_n = spec->env_n,
         .metadata = mark,
         .metadata_n = SG_COUNT(mark),
+        .mounts = spec->mounts,
+        .mounts_n = spec->mounts_n,
         .ask = &spec->ask,
     };
     if (sg_manager_create(t->m, &t->who, &c, created, t, &err) < 0)

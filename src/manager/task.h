@@ -55,6 +55,8 @@ struct sg_task_spec { /* borrowed: must live as long as the task */
     size_t env_n;
     const char *const *argv; /* NULL: nothing to run (tier none) */
     const char *cwd, *user;
+    const struct sg_mount_spec *mounts; /* volumes */
+    size_t mounts_n;
     struct sg_str input;
     const struct sg_task_file *files;
     size_t file_count;

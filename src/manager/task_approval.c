@@ -80,6 +80,11 @@ static int find_subject(const struct sg_task_spec *s, char ret[SG_SUBJECT_LEN + 
         put(&j, s->env[i].name);
         put(&j, s->env[i].value);
     }
+    for (size_t i = 0; i < s->mounts_n; i++) {
+        put(&j, s->mounts[i].volume);
+        put(&j, s->mounts[i].path);
+        sg_json_bool(&j, s->mounts[i].is_read_only);
+    }
     sg_json_close(&j, ']');
     if (put_bytes(&j, s->input, err) < 0 || put_files(&j, s, err) < 0)
         return -1;

@@ -133,8 +133,10 @@ static bool load_one(void *arg, const struct sg_volume_row *r)
     v->name = sg_strdup(r->name);
     v->bytes = (uint64_t)r->bytes;
     v->created_ms = r->created_ms;
-    v->state =
-        strcmp(r->state, state_names[SG_VOLUME_READY]) == 0 ? SG_VOLUME_READY : SG_VOLUME_REMOVING;
+    const bool is_left = sg_starts_with(r->name, SG_VOLUME_BATCH) &&
+                         sg_id_is_valid(r->name + strlen(SG_VOLUME_BATCH), SG_VOLUME_BATCH_LETTER);
+    const bool is_ready = strcmp(r->state, state_names[SG_VOLUME_READY]) == 0;
+    v->state = is_ready && !is_left ? SG_VOLUME_READY : SG_VOLUME_REMOVING;
     add(m, v);
     return true;
 }

@@ -14,7 +14,10 @@
 #include "manager/manager.h"
 
 enum { SG_VOLUMES_MAX = 100, SG_VOLUME_TOKEN_LEN = 68, SG_MOUNTS_MAX = 16 };
-#define SG_VOLUME_BYTES (UINT64_C(1) << 30) /* of one that asks for nothing */
+/* Of a batch: SG_VOLUME_BATCH and an id. One that a daemon left behind goes at the next start. */
+#define SG_VOLUME_BATCH        "batch-"
+#define SG_VOLUME_BATCH_LETTER 'b'
+#define SG_VOLUME_BYTES        (UINT64_C(1) << 30) /* of one that asks for nothing */
 
 enum sg_volume_state { SG_VOLUME_MAKING, SG_VOLUME_READY, SG_VOLUME_REMOVING };
 
@@ -82,6 +85,7 @@ void sg_volume_free_all(struct sg_manager *m);
 /* Rules of what is to be mounted; SG_INVALID names what is wrong, also a volume that is none. */
 int sg_mounts_check(struct sg_manager *m, const struct sg_who *who, const struct sg_mount_spec *v,
                     size_t n, struct sg_err *err);
+int sg_mount_check_place(const char *path, struct sg_err *err);
 /* Copies what was checked. */
 void sg_mounts_copy(struct sg_sandbox *s, const struct sg_who *who, const struct sg_mount_spec *v,
                     size_t n);

@@ -61,6 +61,38 @@ def test_a_failure_costs_only_what_depends_on_it(tenant):
     assert (ended["no"]["ending"], ended["slow"]["ending"], report["failed"]) == ("refused", "timeout", 2)
 
 
+def volumes(client):
+    return client.get("/v1/volumes", expect=200)["volumes"]
+
+
+def test_a_shared_volume_goes_from_hand_to_hand_and_then_away(service, tenant):
+    if tenant.post("/v1/volumes", {"name": "own", "bytes": 16 << 20}).status == 501:
+        pytest.skip("no storage pool on this host")
+    ended, _, report = batch(tenant, [
+        {"name": "a", "cmd": "echo 1 > /shared/n; echo kept > /own/k", "mounts": [{"volume": "own", "path": "/own"}]},
+        {"name": "b", "cmd": "cat /shared/n; echo 2 >> /shared/n", "after": ["a"]},
+        {"name": "c", "cmd": "cat /shared/n; cat /own/k; ! touch /own/x", "after": ["b"],
+         "mounts": [{"volume": "own", "path": "/own", "readOnly": True}]}], shared={"path": "/shared", "bytes": 32 << 20})
+    assert [ended[n]["stdout"] for n in "abc"] == ["", "1\n", "1\n2\nkept\n"] and report["succeeded"] == 3
+    assert [v["name"] for v in volumes(tenant)] == ["own"]
+    for shared in ({"path": "/proc/x"}, {"path": "here"}, {}, {"path": "/s", "bytes": 0}, {"path": "/s", "oops": 1}):
+        batch(tenant, [{"name": "a", "cmd": "true"}], expect=400, shared=shared)
+    body = json.dumps({"tasks": [{"name": "t", "cmd": "sleep 600"}], "shared": {"path": "/shared", "bytes": 16 << 20}})
+    call = (f"POST /v1/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: {tenant.key}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+    with socket.create_connection(("127.0.0.1", service.port)) as sock:  # a caller that goes takes it along
+        sock.sendall(call)
+        wait_for(lambda: [b for b in boxes(tenant) if b["execs"]], what="a command")
+        assert len(volumes(tenant)) == 2
+    wait_for(lambda: len(volumes(tenant)) == 1 and not boxes(tenant), what="its end")
+    with socket.create_connection(("127.0.0.1", service.port)) as sock:  # and so does the daemon's death
+        sock.sendall(call)
+        wait_for(lambda: [b for b in boxes(tenant) if b["execs"]], what="a command")
+        service.kill9_daemon()
+    service.wait_ready()
+    wait_for(lambda: len(volumes(tenant)) == 1, what="its end")
+
+
 @pytest.mark.parametrize("tasks,words", [
     ([], "1 to 1000 tasks"), ([{"cmd": "true"}], "needs a name"),
     ([{"name": "a", "cmd": "true"}, {"name": "a", "cmd": "true"}], "two tasks 'a'"),

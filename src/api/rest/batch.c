@@ -122,6 +122,7 @@ static int read_batch(struct sg_call *c, struct batch *b, struct sg_err *err)
 {
     struct body {
         const struct sg_jval *tasks;
+        const struct sg_jval *shared;
         uint64_t concurrency;
         bool stops;
     } in = { .concurrency = CONCURRENCY };
@@ -129,12 +130,21 @@ static int read_batch(struct sg_call *c, struct batch *b, struct sg_err *err)
         { "tasks", SG_JT_ARRAY, offsetof(struct body, tasks), 0, 0, true },
         { "concurrency", SG_JT_U64, offsetof(struct body, concurrency), 1, SG_BATCH_CONCURRENCY_MAX,
           false },
+        { "shared", SG_JT_OBJECT, offsetof(struct body, shared), 0, 0, false },
         { "stopOnFailure", SG_JT_BOOL, offsetof(struct body, stops), 0, 0, false },
     };
+    static const struct sg_jfield shared_fields[] = {
+        { "path", SG_JT_STRING, offsetof(struct sg_batch_spec, shared), 0, 0, true },
+        { "bytes", SG_JT_U64, offsetof(struct sg_batch_spec, shared_bytes), 1, INT64_MAX, false },
+    };
+    struct sg_batch_spec spec = { 0 };
     const struct sg_jval *body;
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, fields, SG_COUNT(fields), &in, err) < 0)
         return -1;
+    if (in.shared &&
+        sg_json_read(in.shared, shared_fields, SG_COUNT(shared_fields), &spec, err) < 0)
+        return sg_wrap(err, "shared");
     if (in.tasks->list.n == 0 || in.tasks->list.n > SG_BATCH_TASKS_MAX)
         return sg_fail(err, SG_INVALID, "a batch has 1 to %d tasks", SG_BATCH_TASKS_MAX);
     struct sg_batch_task *tasks = sg_arena_alloc(&c->arena, in.tasks->list.n * sizeof *tasks);
@@ -142,6 +152,8 @@ static int read_batch(struct sg_call *c, struct batch *b, struct sg_err *err)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     b->spec = (struct sg_batch_spec) { .tasks = tasks,
                                        .concurrency = (unsigned)in.concurrency,
+                                       .shared = spec.shared,
+                                       .shared_bytes = spec.shared_bytes,
                                        .stops_on_failure = in.stops };
     for (const struct sg_jval *v = in.tasks->list.first; v; v = v->next, b->spec.count++)
         if (read_task(c, v, &tasks[b->spec.count], err) < 0)

@@ -14,7 +14,7 @@ enum { TIMEOUT_MS = 60000, TIMEOUT_MAX_MS = 86400000, APPROVAL_MS = 300000 };
 struct body {
     struct sg_rest_ask ask;
     const char *name, *template, *code, *language, *cmd, *cwd, *user, *approval;
-    const struct sg_jval *argv, *limits, *env, *files, *collect, *input;
+    const struct sg_jval *argv, *limits, *env, *files, *collect, *input, *mounts;
     uint64_t timeout_ms, approval_ms, retries;
     struct sg_rest_task_more more;
 };
@@ -33,6 +33,7 @@ static const struct sg_jfield fields[] = {
     { "env", SG_JT_OBJECT, AT(env), 0, 0, false },
     { "limits", SG_JT_OBJECT, AT(limits), 0, 0, false },
     { "files", SG_JT_ARRAY, AT(files), 0, 0, false },
+    { "mounts", SG_JT_ARRAY, AT(mounts), 0, 0, false },
     { "collect", SG_JT_ARRAY, AT(collect), 0, 0, false },
     { "timeoutMs", SG_JT_U64, AT(timeout_ms), 1, TIMEOUT_MAX_MS, false },
     { "approval", SG_JT_STRING, AT(approval), 0, 0, false },
@@ -180,11 +181,12 @@ int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task
     struct sg_task_spec t = { 0 };
     struct sg_pair *env = NULL;
     const char **collect = NULL;
+    struct sg_create create = { 0 };
     if (sg_json_read(v, fields, more ? SG_COUNT(fields) : FIELDS_ALONE, &b, err) < 0 ||
         sg_rest_read_ask(&b.ask, &t.ask, err) < 0 || read_command(c, &b, &t, err) < 0 ||
         sg_rest_limits(b.limits, &t.limits, err) < 0 ||
         sg_call_pairs(c, b.env, "env", &env, &t.env_n, err) < 0 ||
-        read_files(c, b.files, &t, err) < 0 ||
+        read_files(c, b.files, &t, err) < 0 || sg_rest_mounts(c, b.mounts, &create, err) < 0 ||
         (b.collect && sg_rest_strings(c, b.collect, "collect", &collect, err) < 0) ||
         check_collect(collect, err) < 0)
         return -1;
@@ -194,6 +196,8 @@ int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task
     t.user = b.user;
     t.env = env;
     t.collect = collect;
+    t.mounts = create.mounts;
+    t.mounts_n = create.mounts_n;
     t.timeout_ms = b.timeout_ms;
     t.approval_ms = b.approval_ms;
     t.approval = b.approval;
