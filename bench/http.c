@@ -50,7 +50,7 @@ void sg_http_close(struct sg_http *h)
 int sg_http_send(struct sg_http *h, const char *method, const char *path, const char *body,
                  struct sg_err *err)
 {
-    char text[2048];
+    char text[16384];
     const int n = snprintf(text, sizeof text,
                            "%s %s HTTP/1.1\r\nHost: bench\r\n%s%s%sContent-Length: %zu\r\n\r\n%s",
                            method, path, h->key[0] ? "X-API-Key: " : "", h->key,

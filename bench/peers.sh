@@ -213,7 +213,7 @@ needs_of()
 {
     case $1 in
     run) echo image ;;
-    service | crowd | storage | gate) echo service ;;
+    service | crowd | storage | gate | router) echo service ;;
     http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
     code) echo code service ;;

@@ -31,7 +31,7 @@ int sg_case_service(const struct sg_bench *b, struct sg_err *err);
 int sg_case_crowd(const struct sg_bench *b, struct sg_err *err);
 int sg_case_http(const struct sg_bench *b, struct sg_err *err);
 int sg_case_sdk(const struct sg_bench *b, struct sg_err *err);
-int sg_case_router(const struct sg_bench *b, struct sg_err *err); /* without a service */
+int sg_case_router(const struct sg_bench *b, struct sg_err *err);
 int sg_case_storage(const struct sg_bench *b, struct sg_err *err);
 /* case_disk.c: rows of the same case. */
 int sg_bench_disk(const struct sg_bench *b, struct sg_http *h, struct sg_err *err);

@@ -303,6 +303,12 @@ static int take_line(struct show *s, struct sg_str line, struct sg_err *err)
     if (started)
         sg_cli_note(s->cli, "%s: started", sg_quote(sg_api_text(started, "name")).s);
     if (report) {
+        sg_cli_note(s->cli,
+                    "%" PRIu64 " tasks: %" PRIu64 " succeeded, %" PRIu64 " failed, %" PRIu64
+                    " skipped; %" PRIu64 " ms, at most %" PRIu64 " at a time",
+                    sg_api_u64(report, "tasks"), sg_api_u64(report, "succeeded"),
+                    sg_api_u64(report, "failed"), sg_api_u64(report, "skipped"),
+                    sg_api_u64(report, "wallMs"), sg_api_u64(report, "mostAtATime"));
         s->has_report = true;
         s->has_failed = sg_api_u64(report, "failed") || sg_api_u64(report, "skipped");
     }

@@ -99,7 +99,7 @@ int sg_help_overview(void)
     sg_auto_buf out;
     sg_buf_init(&out, MAX_HELP);
     sg_buf_add_str(&out, "Sandglass runs code that nobody trusts, on a machine that you own.\n\n"
-                         "Usage: sandglass <command> [options]\n\nCommands:\n");
+                         "Usage: sandglass <command> [options]\nCommands:\n");
     add_overview(&out);
     sg_buf_add_str(&out,
                    "\nTry first:\n"

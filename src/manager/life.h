@@ -95,7 +95,6 @@ struct sg_life {
     bool is_usage_asked, usage_was_paused;
     struct sg_labels labels;
     struct sg_amounts used;     /* since this daemon has it */
-    struct sg_amounts *used_to; /* borrowed: who wants to know until its end; NULL: nobody */
     struct sg_trace trace;      /* that its create is a part of */
     struct sg_samples *samples; /* owned; NULL: none yet */
     struct sg_health *checks;

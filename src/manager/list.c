@@ -58,7 +58,7 @@ const struct sg_gone *sg_list_gone(const struct sg_manager *m, const char *id)
 
 static bool is_visible(const struct sg_sandbox *s, const struct sg_who *who)
 {
-    return !s->is_internal && (who->is_operator || s->org == who->org);
+    return !s->is_internal && !s->is_leaving && (who->is_operator || s->org == who->org);
 }
 
 struct sg_sandbox *sg_manager_find(struct sg_manager *m, const struct sg_who *who, const char *id,

@@ -141,30 +141,11 @@ static void over(struct sg_task *t)
     begin(t);
 }
 
-/* What its sandbox used in all is known when that has ended: the last look comes with the end. */
-static void measure(struct sg_task *t, struct sg_sandbox *s)
-{
-    sg_life_hold(s);
-    t->measured = s;
-    t->r.amounts = s->life->used;
-    s->life->used_to = &t->r.amounts;
-}
-
-static void stop_measuring(struct sg_task *t)
-{
-    struct sg_sandbox *s = sg_take_ptr(&t->measured);
-    if (!s)
-        return;
-    s->life->used_to = NULL;
-    sg_life_drop(s);
-}
-
 static void destroyed(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct sg_task *t = arg;
 
     (void)s;
-    stop_measuring(t);
     if (err && !t->m->is_ending)
         sg_log(SG_LOG_WARN, "a task's sandbox is left to its lifetime", SG_KV("error", err->msg));
     over(t);
@@ -173,17 +154,24 @@ static void destroyed(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 void sg_task_end(struct sg_task *t, enum sg_task_ending ending, const struct sg_err *err)
 {
     struct sg_sandbox *s = t->r.sandbox[0] ? sg_map_find(&t->m->sandboxes, t->r.sandbox) : NULL;
+    const struct sg_who who = t->who;
     struct sg_err own;
 
     t->r.ending = ending;
     if (err)
         t->r.err = *err;
     sg_task_exec_leave(t);
-    if (s)
-        measure(t, s);
-    if (!s || t->m->is_ending || sg_manager_destroy(s, &t->who, destroyed, t, &own) < 0) {
-        stop_measuring(t);
+    if (s) /* as of the last look, which came with the end of the program */
+        t->r.amounts = s->life->used;
+    if (!s || t->m->is_ending) {
         over(t);
+    } else if (may_retry(t)) {
+        if (sg_manager_destroy(s, &t->who, destroyed, t, &own) < 0)
+            over(t);
+    } else { /* nobody has to wait for what nobody can see any more */
+        s->is_leaving = true;
+        finish(t);
+        (void)sg_manager_destroy(s, &who, NULL, NULL, &own);
     }
 }
 

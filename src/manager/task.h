@@ -5,8 +5,8 @@
  *
  * J1. `done` is called once, from the loop, and never from inside sg_task_start(); not at all after
  *     sg_task_cancel().
- * J2. Whatever the ending, the sandbox is gone (or on its way, with a lifetime of its own) before
- *     `done`.
+ * J2. Whatever the ending, the sandbox is out of everybody's sight before `done` and on its way out
+ *     right after it, with a lifetime of its own. A fresh attempt begins when it is gone.
  * J3. A fresh attempt is made only where the first can have left nothing behind: the sandbox was
  *     lost or could not be made, and it had no network. A program's own failure (its status, its
  *     deadline, its memory) is a result, not a reason to run it again. */

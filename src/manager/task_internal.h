@@ -16,7 +16,6 @@ struct sg_task {
     struct sg_id id;       /* for traces */
     struct sg_trace above; /* that it is a part of; `who` is below it */
     char rule[64];
-    struct sg_sandbox *measured; /* held: it ends, and its use goes to `r` */
     struct sg_later go;
     struct sg_approval *approval; /* being asked for, waited for or used; NULL: none */
     struct sg_approval_wait waits;

@@ -79,8 +79,6 @@ static void add_usage(struct sg_sandbox *s, struct sg_usage_row *row)
     sg_store_add_usage(s->manager->store, row);
     sg_usage_amounts(row, &amounts);
     sg_amounts_add(&s->life->used, &amounts);
-    if (s->life->used_to)
-        *s->life->used_to = s->life->used;
     sg_budget_used(s->manager, s->org, &amounts);
 }
 
@@ -300,6 +298,7 @@ static void stats_answered(void *arg, struct sg_packet *p, const struct sg_err *
         st = (struct sg_stats) { v->mem_bytes, v->mem_peak_bytes, v->mem_limit_bytes,
                                  v->cpu_ns,    v->pids,           v->pids_peak,
                                  v->oom_kills, v->disk_bytes,     v->disk_used_bytes };
+        count(a->s, v); /* who asks sees the cost of it, too */
     }
     a->cb(a->arg, err ? NULL : &st, err);
     sg_life_drop(a->s);

@@ -137,7 +137,7 @@ env = {{ V = "v" }}
     done = swarm(text)
     assert done.returncode == 0 and [line.split()[:3] for line in done.stdout.splitlines()[1:]] == [
         ["a", "exit", "0"], ["b", "exit", "0"]], done.stderr
-    assert "'a': started" in done.stderr
+    assert "'a': started" in done.stderr and "2 tasks: 2 succeeded, 0 failed, 0 skipped" in done.stderr
     lines = json.loads(swarm(text, "--json").stdout)
     assert [line["ended"]["stdout"] for line in lines[:2]] == ["x\n", "yv\n"] and lines[2]["report"]["succeeded"] == 2
     done = swarm(text.replace('"cat from', '"exit 3; cat from'))
