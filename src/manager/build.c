@@ -477,6 +477,27 @@ int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_bui
     return 0;
 }
 
+int sg_build_begin(struct sg_manager *m, const struct sg_who *who, const char *name,
+                   const char *const *tags, const struct sg_sandbox_limits *limits,
+                   const struct sg_build_spec *spec, struct sg_build **ret, struct sg_err *err)
+{
+    struct sg_build *b;
+    if (sg_build_create(m, who, name, tags, limits, &b, err) < 0)
+        return -1;
+    if (sg_build_start(m, who, b, spec, err) == 0) {
+        *ret = b;
+        return 0;
+    }
+    struct sg_built *of = b->of;
+    sg_store_remove_build(m->store, b->id, NULL, NULL);
+    sg_build_forget(m, b);
+    if (!of->newest && !of->tag_n) {
+        sg_store_remove_template(m->store, of->id.s, NULL, NULL);
+        sg_built_drop(m, of);
+    }
+    return -1;
+}
+
 int sg_build_cancel(struct sg_manager *m, const struct sg_who *who, struct sg_build *b,
                     struct sg_err *err)
 {

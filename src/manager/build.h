@@ -61,6 +61,10 @@ int sg_build_create(struct sg_manager *m, const struct sg_who *who, const char *
 /* Begins; its state is "building" at once. SG_INVALID: it was begun before. */
 int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_build *b,
                    const struct sg_build_spec *spec, struct sg_err *err);
+/* Both; what is refused leaves no build. */
+int sg_build_begin(struct sg_manager *m, const struct sg_who *who, const char *name,
+                   const char *const *tags, const struct sg_sandbox_limits *limits,
+                   const struct sg_build_spec *spec, struct sg_build **ret, struct sg_err *err);
 /* SG_CONFLICT: it is not being built. */
 int sg_build_cancel(struct sg_manager *m, const struct sg_who *who, struct sg_build *b,
                     struct sg_err *err);

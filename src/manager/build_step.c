@@ -126,14 +126,12 @@ static int do_run(struct sg_building *b, struct sg_sandbox *s, struct sg_err *er
     static const char *const usual[] = { "/bin/bash", "-l", "-c", NULL };
     const struct sg_step *step = sg_building_step(b);
     const char *const *shell = step->shell ? step->shell : usual;
-    const char *argv[18] = { NULL };
-    for (size_t i = 0; shell[i] && i < 16; i++)
-        argv[i] = shell[i];
-    for (size_t i = 0;; i++)
-        if (!argv[i]) {
-            argv[i] = step->args[0];
-            break;
-        }
+    size_t n = 0;
+    while (shell[n])
+        n++;
+    sg_auto_free const char **argv = sg_alloc((n + 2) * sizeof *argv);
+    memcpy(argv, shell, n * sizeof *argv);
+    argv[n] = step->args[0];
     const struct sg_exec_spec spec = {
         .argv = argv,
         .env = traits(b)->env.v,

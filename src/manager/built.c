@@ -98,6 +98,15 @@ struct sg_build *sg_build_find(struct sg_built *b, const char *id, struct sg_err
     return NULL;
 }
 
+struct sg_build *sg_build_of(struct sg_manager *m, const struct sg_who *who, const char *id)
+{
+    struct sg_build *found = NULL;
+    for (struct sg_built *b = m->built; b && !found; b = b->next)
+        if (b->org == who->org && !b->is_going)
+            found = sg_build_find(b, id, NULL);
+    return found;
+}
+
 static struct sg_tag *find_tag(const struct sg_built *b, const char *name)
 {
     for (size_t i = 0; i < b->tag_n; i++)

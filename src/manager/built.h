@@ -76,6 +76,8 @@ struct sg_built *sg_built_next(struct sg_manager *m, const struct sg_who *who,
                                const struct sg_built *b);
 struct sg_built *sg_built_by_id(struct sg_manager *m, const char *id); /* anybody's, or NULL */
 struct sg_build *sg_build_find(struct sg_built *b, const char *id, struct sg_err *err);
+/* One of the caller's own, by its id; NULL. */
+struct sg_build *sg_build_of(struct sg_manager *m, const struct sg_who *who, const char *id);
 const struct sg_build *sg_built_tagged(const struct sg_built *b, const char *tag); /* or NULL */
 const char *sg_build_state_name(enum sg_build_state s);
 const char *sg_build_level_name(enum sg_build_level l);

@@ -8,7 +8,7 @@ import urllib.parse
 import e2b_door
 import pytest
 import web
-from service import wait_for
+from service import Box, Service, wait_for
 
 OVER = ("ready", "error")
 
@@ -243,3 +243,95 @@ def test_what_makes_no_sense_is_refused(builder):
     builder.start(made)
     builder.wait(made)
     assert builder.call("POST", path, {"fromTemplate": "host", "steps": []}).status == 400  # a second time
+
+
+# ---- the native door ----
+
+def spec(name, *steps, **more):
+    return {"name": name, "stages": [{"template": "host", "steps": list(steps)}], **more}
+
+
+def native(kind, *args, **more):
+    return {"type": kind, "args": list(args), **more}
+
+
+def finished(client, build):
+    return wait_for(lambda: (b := client.get(f"/v1/builds/{build['id']}?waitMs=1000", expect=200))["state"] in OVER and b, 60)
+
+
+def archive(files):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o755
+            tar.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+def drop(client, name):
+    assert client.delete(f"/v1/templates/{name}").status == 204
+
+
+def test_stages_hand_files_on_and_only_those_that_are_needed_run(service, tenant):
+    files = tenant.call("PUT", "/v1/builds/files", archive({"bin/tool": b"#!/bin/sh\necho tool\n"}), expect=201)["files"]
+    build = tenant.post("/v1/builds", {"name": "staged", "asDockerfile": True, "stages": [
+        {"template": "host", "steps": [native("USER", "root"), native("WORKDIR", "/out"), native("COPY", "", "/out", files=files), native("RUN", "echo made > list")]},
+        {"template": "host", "steps": [native("RUN", "exit 1")]},
+        {"stage": 1, "steps": [native("RUN", "echo more >> /out/list")]},
+        {"template": "host", "steps": [native("COPY", "/out", "/opt/copied", stage=3), native("COPY", "out/bin/tool", "/opt/", stage=1, user="user", mode="0700"),
+                                       native("USER", "user"), native("RUN", "id -un; pwd", shell=["/bin/sh", "-c"])]}]}, expect=202)
+    assert build["state"] == "building"
+    build = finished(tenant, build)
+    assert build["state"] == "ready" and "user" in [line["text"] for line in build["log"]], build
+    box = Box(tenant, {"template": "staged"})
+    done = box.sh("cat /opt/copied/list; /opt/copied/bin/tool; stat -c '%a %U' /opt/tool /opt/copied; id -un")
+    assert done["stdout"] == "made\nmore\ntool\n700 user\n755 root\nuser\n", done
+    rows = {row["name"]: row for row in tenant.get("/v1/templates", expect=200)["templates"]}
+    assert rows["staged"]["tags"] == ["default"] and rows["staged"]["sandboxes"] == 1 and "id" not in rows["host"]
+    assert tenant.delete("/v1/templates/staged").status == 409
+    box.destroy()
+    drop(tenant, "staged")
+
+
+def test_a_build_is_cancelled(service, tenant):
+    build = tenant.post("/v1/builds", spec("cancelled", native("RUN", "echo begun; sleep 1000")), expect=202)
+    wait_for(lambda: "begun" in str(tenant.get(f"/v1/builds/{build['id']}", expect=200)["log"]))
+    assert tenant.delete("/v1/templates/cancelled").status == 409
+    assert tenant.delete(f"/v1/builds/{build['id']}").status == 204
+    build = finished(tenant, build)
+    assert (build["state"], build["error"], build["failedStep"]) == ("error", "the build was cancelled", "1")
+    assert tenant.delete(f"/v1/builds/{build['id']}").status == 409
+    assert tenant.post("/v1/sandboxes", {"template": "cancelled"}).status == 404
+    assert tenant.get("/v1/sandboxes", expect=200)["sandboxes"] == []
+
+
+def test_bad_bodies_leave_no_build(service, tenant):
+    for body in ({}, {"name": "x"}, {"name": "x", "stages": []}, {"name": "x", "stages": [{}]}, {"name": "-", "stages": [{"template": "host"}]},
+                 {"name": "x", "stages": [{"stage": 1}]}, {"name": "x", "stages": [{"template": "host", "image": "y"}]},
+                 spec("x", native("FLY", "a")), spec("x", native("RUN")), spec("x", native("COPY", "a", "b", stage=1)), spec("x", tags=["?"]),
+                 spec("x", native("COPY", "a", "b", files="short"))):
+        assert tenant.post("/v1/builds", body).status == 400, body
+    assert tenant.get("/v1/builds/none").status == 404
+    assert "x" not in [row["name"] for row in tenant.get("/v1/templates", expect=200)["templates"]]
+
+
+def test_a_build_that_a_kill_cuts_off_leaves_nothing_half_made():
+    with Service(pool=0) as service:
+        client = service.operator
+        assert finished(client, client.post("/v1/builds", spec("kept", native("RUN", "echo good > /tmp/it")), expect=202))["state"] == "ready"
+        builds = [client.post("/v1/builds", spec(name, native("RUN", "echo bad > /tmp/it"), native("RUN", "echo there; sleep 1000")), expect=202)
+                  for name in ("kept", "new")]
+        wait_for(lambda: all("there" in str(client.get(f"/v1/builds/{b['id']}", expect=200)["log"]) for b in builds))
+        service.kill9_daemon()
+        service.wait_ready()
+        for build in builds:
+            build = client.get(f"/v1/builds/{build['id']}", expect=200)
+            assert build["state"] == "error" and "restarted" in build["error"], build
+        assert [row["name"] for row in client.get("/v1/templates", expect=200)["templates"] if "id" in row] == ["kept"]
+        assert client.get("/v1/sandboxes", expect=200)["sandboxes"] == []
+        box = Box(client, {"template": "kept"})
+        assert box.sh("cat /tmp/it")["stdout"] == "good\n"
+        box.destroy()
+        again = finished(client, client.post("/v1/builds", spec("kept", native("RUN", "echo good > /tmp/it")), expect=202))
+        assert any(line["text"].startswith("CACHED") for line in again["log"])

@@ -8,6 +8,7 @@
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import path from 'node:path'
+import { builds } from './build.mjs'
 
 const [folder, template, ...wanted] = process.argv.slice(2)
 const require = createRequire(path.resolve(folder, 'package.json'))
@@ -393,6 +394,7 @@ async function run(name, check, box) {
   return true
 }
 
+Object.assign(alone, builds({ e2b, template, need, rejects }))
 let good = true
 const box = await Sandbox.create(template, {
   timeoutMs: 300000, metadata: { purpose: 'tests of js' }, envs: { FROM_CREATE: 'of the sandbox' },

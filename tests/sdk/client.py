@@ -368,6 +368,7 @@ def run(name, function, *args):
 
 def main():
     importlib.import_module("client_box")  # its checks come after those above
+    importlib.import_module("client_build")
     wanted = sys.argv[2:]
     good = True
     box = Sandbox.create(TEMPLATE, timeout=300, metadata={"purpose": "tests of the client"},

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import traceback
 import urllib.request
 
@@ -25,8 +26,8 @@ def e2b(*args, **kw):
     return done.stdout
 
 
-def create():
-    request = urllib.request.Request(os.environ["E2B_API_URL"] + "/v2/sandboxes", json.dumps({"templateID": TEMPLATE}).encode(),
+def create(template=TEMPLATE):
+    request = urllib.request.Request(os.environ["E2B_API_URL"] + "/v2/sandboxes", json.dumps({"templateID": template}).encode(),
                                      {"X-API-Key": os.environ["E2B_API_KEY"], "Content-Type": "application/json"})
     with urllib.request.urlopen(request) as reply:
         return json.load(reply)["sandboxID"]
@@ -68,6 +69,23 @@ def its_log_is_read(box):
 @check
 def templates_are_listed(box):
     assert TEMPLATE in e2b("template", "list")
+
+
+@check
+def a_template_is_built_and_its_start_command_is_running(box):
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "page").write_text("from the context\n")
+        (pathlib.Path(folder) / "e2b.Dockerfile").write_text(
+            f"FROM e2bdev/{TEMPLATE}\nENV GREETING=hello\nCOPY page /srv/page\nRUN echo $GREETING > /tmp/made\n")
+        text = e2b("template", "create", "of-the-cli", "-c", "cd /srv && python3 -m http.server 8123", "--ready-cmd",
+                   "curl -s http://127.0.0.1:8123/page", cwd=folder)
+    assert "of-the-cli" in text, text
+    assert "of-the-cli" in e2b("template", "list")
+    made = create("of-the-cli")
+    assert e2b("sandbox", "exec", made, "--", "sh", "-c", "cat /tmp/made; curl -s http://127.0.0.1:8123/page") == "hello\nfrom the context\n"
+    e2b("sandbox", "kill", made)
+    e2b("template", "delete", "of-the-cli", "-y")
+    assert "of-the-cli" not in e2b("template", "list")
 
 
 @check

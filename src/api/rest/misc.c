@@ -5,6 +5,7 @@
 #include "api/rest/rest.h"
 #include "api/rest/schema.h"
 #include "base/auto.h"
+#include "manager/built.h"
 #include "base/parse.h"
 #include "meter/audit.h"
 #include "store/store.h"
@@ -26,6 +27,26 @@ static void put_i64(struct sg_json *j, const char *key, int64_t value)
 
 /* ---- templates and the pool ---- */
 
+/* One that was built here. */
+static void put_built(struct sg_json *j, const struct sg_built *t)
+{
+    sg_json_open(j, '{');
+    put_str(j, "name", t->name);
+    put_str(j, "id", t->id.s);
+    sg_json_key(j, "tags");
+    sg_json_open(j, '[');
+    for (size_t i = 0; i < t->tag_n; i++)
+        sg_json_str(j, t->tags[i].name);
+    sg_json_close(j, ']');
+    sg_json_key(j, "public");
+    sg_json_bool(j, t->is_public);
+    sg_json_key(j, "sandboxes");
+    sg_json_u64(j, t->spawns);
+    sg_rest_put_time(j, "createdAt", t->created_ms);
+    sg_rest_put_time(j, "updatedAt", t->updated_ms);
+    sg_json_close(j, '}');
+}
+
 static void templates_known(void *arg, const char *const *names, size_t n, const struct sg_err *err)
 {
     struct sg_call *c = arg;
@@ -36,7 +57,11 @@ static void templates_known(void *arg, const char *const *names, size_t n, const
     sg_auto_buf out;
     struct sg_json j;
     sg_rest_open_list(&j, &out, "templates");
+    for (const struct sg_built *t = NULL; (t = sg_built_next(c->manager, &c->who, t));)
+        put_built(&j, t);
     for (size_t i = 0; i < n; i++) {
+        if (sg_built_find(c->manager, &c->who, names[i], NULL, NULL))
+            continue; /* the organisation's own goes before it */
         sg_json_open(&j, '{');
         put_str(&j, "name", names[i]);
         sg_json_close(&j, '}');
