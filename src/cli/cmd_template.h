@@ -56,6 +56,9 @@ int sg_template_import(const struct sg_import *in, struct sg_progress *p,
 int sg_template_finish(const struct sg_import *in, const char *layer, bool is_idmapped,
                        struct sg_progress *p, struct sg_err *err);
 
+/* `template build -f`. Returns the exit code. */
+int sg_template_dockerfile(struct sg_cli *cli);
+
 /* A file that was installed (or built) beside this program: the first of `candidates`, relative to
  * the program's directory, that is there. Returns owned; NULL with SG_UNSUPPORTED. */
 char *sg_find_beside(const char *const *candidates, size_t count, struct sg_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sandglass template build`: a recipe becomes a template.
+/* `sandglass template build`: a recipe becomes a template. With -f a Dockerfile does, in the
+ * service (cmd_template_docker.c).
  *
  * templates/build.sh runs mmdebstrap, whose archive goes to a file and then the way of every other
  * archive (cmd_template_import.c). Its working files live in a stage of the store, so they vanish
@@ -359,6 +360,8 @@ int sg_cmd_template_build(struct sg_cli *cli)
     const char *name = cli->args[0];
     const char *suite = cli->arg_count > 1 ? cli->args[1] : NULL;
     struct sg_err err;
+    if (*cli->config.dockerfile)
+        return sg_template_dockerfile(cli);
     if (sg_template_check_name(name, &err) < 0)
         return sg_cli_fail(cli, &err);
     sg_auto_free char *installed = sg_printf(RECIPES_INSTALLED "/%s", name);

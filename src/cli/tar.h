@@ -21,6 +21,15 @@ struct sg_tar_count {
 int sg_tar_extract(int dir_fd, ssize_t (*pull)(void *arg, void *p, size_t n), void *arg,
                    struct sg_tar_count *count, struct sg_err *err);
 
+/* Single entries of a directory, each under a name of its own. Directories come without what is in
+ * them. Times are left out, so that the same files are the same bytes. */
+struct sg_tar_item {
+    const char *file, *name;
+};
+int sg_tar_pack_items(int dir_fd, const struct sg_tar_item *items, size_t n,
+                      int (*put)(void *arg, const void *p, size_t n, struct sg_err *err), void *arg,
+                      struct sg_tar_count *count, struct sg_err *err);
+
 /* Writes what is below `dir_fd` (taken) as an archive: "./", then all names below it. */
 int sg_tar_pack(int dir_fd, int (*put)(void *arg, const void *p, size_t n, struct sg_err *err),
                 void *arg, struct sg_tar_count *count, struct sg_err *err);

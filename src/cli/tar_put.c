@@ -22,6 +22,7 @@ struct packer {
     void *arg;
     struct sg_tar_count *count;
     struct sg_err *err;
+    bool is_timeless;
     char path[MAX_PATH]; /* of the entry in hand */
 };
 
@@ -43,7 +44,7 @@ static int put_block(struct packer *k, const char *name, char kind, const struct
     put_octal(b + 108, 8, 0); /* who unpacks it owns it */
     put_octal(b + 116, 8, 0);
     put_octal(b + 124, 12, bytes < MAX_OCTAL_SIZE ? bytes : MAX_OCTAL_SIZE);
-    put_octal(b + 136, 12, st->st_mtime > 0 ? (uint64_t)st->st_mtime : 0);
+    put_octal(b + 136, 12, st->st_mtime > 0 && !k->is_timeless ? (uint64_t)st->st_mtime : 0);
     memset(b + 148, ' ', 8);
     b[156] = kind;
     memcpy(b + 157, target, strnlen(target, NAME_FIELD));
@@ -196,4 +197,36 @@ int sg_tar_pack(int dir_fd, int (*put)(void *arg, const void *p, size_t n, struc
     sg_auto_free struct packer *k = sg_new(struct packer);
     *k = (struct packer) { .put = put, .arg = arg, .count = count, .err = err, .path = "./" };
     return put_tree(k, dir_fd, 0) < 0 ? -1 : put(arg, end, sizeof end, err);
+}
+
+static int put_item(struct packer *k, int dir_fd, const char *file)
+{
+    struct stat st;
+    if (fstatat(dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return sg_fail_sys(k->err, "look at %s", sg_quote(file).s);
+    if (S_ISREG(st.st_mode))
+        return put_file(k, dir_fd, file);
+    if (S_ISLNK(st.st_mode))
+        return put_link(k, dir_fd, file, &st);
+    if (S_ISDIR(st.st_mode))
+        return put_header(k, '5', &st, 0, "");
+    k->count->skipped++;
+    return 0;
+}
+
+int sg_tar_pack_items(int dir_fd, const struct sg_tar_item *items, size_t n,
+                      int (*put)(void *arg, const void *p, size_t n, struct sg_err *err), void *arg,
+                      struct sg_tar_count *count, struct sg_err *err)
+{
+    static const char end[2 * BLOCK];
+    sg_auto_free struct packer *k = sg_new(struct packer);
+    *k =
+        (struct packer) { .put = put, .arg = arg, .count = count, .err = err, .is_timeless = true };
+    for (size_t i = 0; i < n; i++) {
+        if (snprintf(k->path, sizeof k->path, "%s", items[i].name) >= (int)sizeof k->path)
+            return sg_fail(err, SG_EXHAUSTED, "a path is over %d bytes", MAX_PATH);
+        if (put_item(k, dir_fd, items[i].file) < 0)
+            return -1;
+    }
+    return put(arg, end, sizeof end, err);
 }

@@ -87,8 +87,10 @@ static void release(struct sg_building *b)
     sg_later_cancel(b->m->loop, &b->go);
     if (b->run)
         sg_run_leave(b->run);
-    for (unsigned i = 0; i < SG_STAGES_MAX; i++)
+    for (unsigned i = 0; i < SG_STAGES_MAX; i++) {
         sg_ground_done(&b->made[i].at);
+        sg_traits_done(&b->made[i].below);
+    }
     sg_policy_done(&b->network);
     sg_arena_done(&b->arena);
     b->build->work = NULL;
@@ -213,11 +215,16 @@ static void finalize(struct sg_building *b)
         sg_traits_set(&g->traits.start, b->spec.start);
     if (b->spec.start || b->spec.ready)
         sg_traits_set(&g->traits.ready, b->spec.ready);
-    if (!g->traits.start || (!b->misses && is_proven(b))) {
+    /* Without a layer nobody has seen yet that what is below is there. */
+    const bool is_sure = !g->traits.start && g->snapshot;
+    if (is_sure || (!b->misses && is_proven(b))) {
         succeed(b);
         return;
     }
-    sg_building_log(b, SG_BUILD_INFO, "Running start command and waiting until it is ready");
+    if (g->traits.start)
+        sg_building_log(b, SG_BUILD_INFO, "Running start command and waiting until it is ready");
+    else
+        (void)snprintf(b->label, sizeof b->label, "base");
     if (sg_building_make_box(b, g, b->box, proven, &err) < 0)
         fail(b, &err);
 }
@@ -297,6 +304,8 @@ static void announce(struct sg_building *b, const char *how)
         free(args);
         args = more;
     }
+    for (char *p = args; *p; p++)
+        *p = *p == '\n' ? ' ' : *p;
     sg_auto_free char *text =
         sg_printf("%s[%s %u/%u] %s%.300s", how, b->spec.n > 1 ? "stage" : "builder",
                   (unsigned)b->step + 1, (unsigned)all, sg_step_names[s->kind], args);
@@ -308,7 +317,10 @@ static bool next_step(struct sg_building *b)
 {
     struct sg_stage_made *made = &b->made[b->stage];
     struct sg_err err = { 0 };
-    (void)snprintf(b->label, sizeof b->label, "%u", (unsigned)b->step + 1);
+    if (b->spec.n > 1) /* stage.step */
+        (void)snprintf(b->label, sizeof b->label, "%u.%u", b->stage + 1, (unsigned)b->step + 1);
+    else
+        (void)snprintf(b->label, sizeof b->label, "%u", (unsigned)b->step + 1);
     sg_building_next_key(b);
     b->misses |= sg_building_step(b)->is_forced;
     const bool is_pure = sg_building_do_pure(b);
@@ -341,6 +353,8 @@ static void begin_stage(struct sg_building *b)
         g->snapshot = from->snapshot ? sg_strdup(from->snapshot) : NULL;
         sg_traits_copy(&g->traits, &from->traits);
     }
+    sg_traits_copy(&b->made[b->stage].below,
+                   s->kind == SG_FROM_STAGE ? &b->made[s->stage - 1].below : &g->traits);
     sg_building_first_key(b, b->stage);
     sg_auto_free char *text = sg_printf("FROM %s", s->from ? s->from : "an earlier stage");
     sg_building_log(b, SG_BUILD_INFO, text);

@@ -9,7 +9,8 @@
 struct sg_run;
 
 struct sg_stage_made {
-    struct sg_ground at; /* so far: base, layer, traits */
+    struct sg_ground at;    /* so far: base, layer, traits */
+    struct sg_traits below; /* of what it stands on */
     char key[65];
     bool is_needed;
 };

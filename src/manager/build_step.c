@@ -40,18 +40,19 @@ bool sg_building_do_pure(struct sg_building *b)
 {
     const struct sg_step *s = sg_building_step(b);
     struct sg_traits *t = traits(b);
+    const struct sg_traits *below = &b->made[b->stage].below;
     if (s->kind == SG_STEP_ENV) {
         do_env(b, s);
         return true;
     }
     const bool is_root = strcmp(s->args[0], "root") == 0;
     if (s->kind == SG_STEP_USER && (is_root || !s->args[0][0])) {
-        sg_traits_set(&t->user, s->args[0]);
-        sg_traits_set(&t->home, is_root ? "/root" : NULL);
+        sg_traits_set(&t->user, is_root ? "root" : below->user);
+        sg_traits_set(&t->home, is_root ? "/root" : below->home);
         return true;
     }
     if (s->kind == SG_STEP_WORKDIR && (!s->args[0][0] || strcmp(s->args[0], "/") == 0)) {
-        sg_traits_set(&t->workdir, s->args[0]);
+        sg_traits_set(&t->workdir, s->args[0][0] ? "/" : below->workdir);
         return true;
     }
     return false;

@@ -335,3 +335,75 @@ def test_a_build_that_a_kill_cuts_off_leaves_nothing_half_made():
         box.destroy()
         again = finished(client, client.post("/v1/builds", spec("kept", native("RUN", "echo good > /tmp/it")), expect=202))
         assert any(line["text"].startswith("CACHED") for line in again["log"])
+
+
+# ---- Dockerfiles ----
+
+DOCKERFILE = """# syntax=docker/dockerfile:1
+ARG BASE=host
+FROM ${BASE} AS builder
+ARG VERSION=1
+ENV NAME=world
+WORKDIR /build
+COPY src/ ./
+RUN echo "hello $NAME $VERSION" > greeting && ls
+FROM builder AS unused
+RUN exit 1
+FROM host
+LABEL a=b
+COPY --from=builder --chmod=0644 /build/greeting /opt/greeting
+COPY --chown=user *.txt /opt/texts/
+ADD packed.tar /opt/unpacked/
+RUN <<EOF
+id -un > /opt/who
+pwd >> /opt/who
+EOF
+RUN ["touch", "/opt/exec form"]
+ENV A="b c"
+USER user
+WORKDIR /opt
+CMD ["sleep", "1000"]
+"""
+
+
+@pytest.fixture
+def context(tmp_path):
+    (tmp_path / "src").mkdir()
+    for name, text in {"one.txt": "1", "two.txt": "2", "left.txt": "out", ".dockerignore": "left.*\n", "src/file": "s",
+                       "Dockerfile": DOCKERFILE}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "packed.tar").write_bytes(archive({"inside": b"it\n"}))
+    return tmp_path
+
+
+def sandglass(service, key, *args, **kw):
+    return service.runner.sandglass(*args, env={"SANDGLASS_CONFIG": str(service.config), "SANDGLASS_API_KEY": key,
+                                                "SANDGLASS_URL": f"http://127.0.0.1:{service.port}"}, **kw)
+
+
+def test_a_dockerfile_becomes_a_template(service, tenant, key, context):
+    command = ("template", "build", "-f", str(context / "Dockerfile"), "--build-arg", "VERSION=2", "--ready", "test -f /opt/who", "app", str(context))
+    done = sandglass(service, key, *command)
+    assert (done.returncode, done.stdout.strip()) == (0, "app"), done
+    assert "LABEL has no effect" in done.stderr, done
+    done = sandglass(service, key, *command)
+    ran = [line for line in done.stderr.splitlines() if any(f"] {kind}" in line for kind in ("RUN", "COPY")) and "CACHED" not in line]
+    assert done.returncode == 0 and not ran, done
+    box = Box(tenant, {"template": "app"})
+    found = box.sh("cat greeting who unpacked/inside; stat -c '%a %U' greeting; ls 'exec form' texts; stat -c %U texts/*; echo $A; id -un; pwd; pgrep -x sleep >/dev/null && echo runs")
+    assert found["stdout"] == ("hello world 2\nroot\n/\nit\n644 root\nexec form\n\ntexts:\none.txt\ntwo.txt\nuser\nuser\nb c\nuser\n/opt\nruns\n"), found
+    box.destroy()
+    drop(tenant, "app")
+
+
+@pytest.mark.parametrize("text, reason", [
+    ("FROM host\nFLY away\n", "line 2: 'FLY' is no instruction"),
+    ("FROM host\n\nCOPY nothing /x\n", "line 3: no file of the context is 'nothing'"),
+    ("FROM host\nRUN true\nRUN exit 3\n", "line 3: failed to run command 'exit 3': exit status 3"),
+    ("FROM no-such-base\n", "no template 'no-such-base'"),
+    ("FROM debian:12\n", "image 'debian:12' is not on this server"),
+], ids=["line", "file", "step", "base", "image"])
+def test_a_dockerfile_that_cannot_be_built_is_told_with_its_line(service, tenant, key, context, text, reason):
+    done = sandglass(service, key, "template", "build", "-f", "-", "bad", str(context), input=text)
+    assert done.returncode in (1, 2) and reason in done.stderr.splitlines()[-1], done
+    assert tenant.post("/v1/sandboxes", {"template": "bad"}).status == 404

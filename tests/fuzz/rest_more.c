@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies of builds and of organisations lead to: a part of fuzz_rest_body.c, whose helpers it
- * uses. */
-#pragma once
+/* What bodies of builds and of organisations lead to: more of the functions of fuzz_rest_body.c. */
+#include <stdlib.h>
+#include <string.h>
 
 #include "manager/build.h"
+#include "manager/tenant.h"
+#include "base/banned.h"
+
+static int refused(struct sg_err *err)
+{
+    return sg_fail(err, SG_CONFLICT, "no further");
+}
+
+static void check_text(const char *s)
+{
+    if (!s || strlen(s) > 1u << 24)
+        abort();
+}
+
+static void demand(bool is_so)
+{
+    if (!is_so)
+        abort();
+}
 
 const char *const sg_step_names[SG_STEP_KIND_COUNT] = { "RUN", "COPY", "ENV", "WORKDIR", "USER" };
 
