@@ -96,30 +96,20 @@ struct sg_config {
     char *images;                          /* parse; "": none */
     char *code, *language, *into, *reason; /* task run, approve */
     struct sg_strlist task_files, collect;
-<<<<<<< HEAD
     char *lang, *sandbox, *save;     /* code, repl; "": by the file's name, a fresh one, here */
     char *name;                      /* template import, keys create */
     bool force, names, sudo;         /* template build, import; list; import */
     char *dir;                       /* tls init; "": STATE/tls */
-    char *tag;                       /* snapshot */
     uint64_t count;                  /* fork */
     bool cascade, drop_memory;       /* snapshots rm; pause */
     bool dry_run;                    /* gc */
     uint64_t days, checkpoint_every; /* gc; create */
     struct sg_strlist captures;      /* create */
-=======
-    char *lang, *sandbox, *save; /* code, repl; "": by the file's name, a fresh one, here */
-    char *name;                  /* template import, keys create */
-    bool force, names, sudo;     /* template build, import; list; import */
-    char *dir;                   /* tls init; "": STATE/tls */
->>>>>>> 3cd0336 (cli, image: template build -f: Dockerfiles become steps of the service)
     uint64_t hook_wait_ms;
     char *tag;                /* snapshot, template build */
     char *dockerfile, *ready; /* template build */
     struct sg_strlist build_args;
-    uint64_t count;            /* fork */
-    bool cascade, drop_memory; /* snapshots rm; pause */
-    char *config_file;         /* --config; "" when not given */
+    char *config_file; /* --config; "" when not given */
 };
 
 enum sg_origin_kind {

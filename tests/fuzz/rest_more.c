@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies of builds and of organisations lead to: more of the functions of fuzz_rest_body.c. */
+/* What bodies of builds and ports lead to: more of the functions of
+ * fuzz_rest_body.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "manager/build.h"
+#include "manager/preview.h"
 #include "manager/tenant.h"
 #include "base/banned.h"
 
@@ -44,9 +46,18 @@ int sg_build_begin(struct sg_manager *m, const struct sg_who *who, const char *n
     return refused(err);
 }
 
-int sg_org_change(struct sg_manager *m, const struct sg_who *who, const char *id, const char *name,
-                  const struct sg_quota *quota, sg_org_cb *cb, void *arg, struct sg_err *err)
+int sg_manager_open_port(struct sg_sandbox *s, const struct sg_who *who, uint16_t port,
+                         bool is_public, sg_sandbox_cb *cb, void *arg, struct sg_err *err)
 {
-    (void)m, (void)who, (void)id, (void)name, (void)quota, (void)cb, (void)arg;
+    (void)s, (void)who, (void)is_public, (void)cb, (void)arg;
+    demand(port > 0);
+    return refused(err);
+}
+
+int sg_manager_sign_port(const struct sg_sandbox *s, const struct sg_who *who, uint16_t port,
+                         uint64_t until_s, char ret[SG_PREVIEW_TOKEN], struct sg_err *err)
+{
+    (void)s, (void)who, (void)until_s, (void)ret;
+    demand(port > 0);
     return refused(err);
 }

@@ -149,7 +149,6 @@ sg_rest_handler sg_rest_code_run, sg_rest_code_attach, sg_rest_context_list, sg_
 sg_rest_handler sg_rest_snapshot_create, sg_rest_snapshot_list, sg_rest_snapshot_get,
     sg_rest_snapshot_delete, sg_rest_sandbox_rollback, sg_rest_sandbox_fork, sg_rest_tree,
     sg_rest_storage, sg_rest_gc;
-    sg_rest_storage;
 sg_rest_handler sg_rest_build_create, sg_rest_build_files, sg_rest_build_get, sg_rest_build_cancel,
     sg_rest_template_remove;
 sg_rest_handler sg_rest_events;
