@@ -56,7 +56,7 @@ static void take(void *arg, struct sg_packet *p, const struct sg_err *err)
 
 static int setup(void **state)
 {
-    static const struct sg_tier_ops ops = { note_ended, note_lost, NULL, NULL };
+    static const struct sg_tier_ops ops = { .ended = note_ended, .lost = note_lost };
     struct rig *r = sg_new(struct rig);
     struct sg_err err;
     int fds[2];
