@@ -143,15 +143,29 @@ static struct sg_intercept_rules *parse(const char *text)
     return r;
 }
 
+static struct sg_arena heard; /* of all calls: decisions point into them */
+
+static int begin(void **state)
+{
+    (void)state;
+    sg_arena_init(&heard, 1 << 20);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    sg_arena_done(&heard);
+    return 0;
+}
+
 static struct sg_interception decide(const struct sg_intercept_rules *r, const char *tool,
                                      const char *input, const char *resolved)
 {
     struct sg_interception d;
     struct sg_err err = { 0 };
-    sg_auto_arena a;
     const struct sg_jval *v;
-    sg_arena_init(&a, 1 << 20);
-    assert_ok(sg_json_parse(sg_str_of(input), &a, &v, &err), err);
+    assert_ok(sg_json_parse(sg_str_of(input), &heard, &v, &err), err);
     const struct sg_tool_call c = { tool, "o1", "/home/u/p", v, resolved };
     assert_ok(sg_intercept_decide(r, &c, &d, &err), err);
     return d;
@@ -321,5 +335,5 @@ int main(void)
         cmocka_unit_test(what_is_no_path_is_refused),
         cmocka_unit_test(mistakes_have_a_place),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, begin, end);
 }
