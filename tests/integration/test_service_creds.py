@@ -372,3 +372,39 @@ def test_the_command_line_binds_and_uses(place):
     assert place.api.has(b"X: from-the-command-line from-the-command-line")
     assert "--host" in cli("secrets", "set", "--plain-http", "x", input="y", status=2).stderr
     cli("rm", made)
+
+
+def test_headers_by_rules_of_e2b_clients(place):
+    """The exact host beats the wildcard; what a rule needs is no right of the sandbox's own."""
+    op = place.service.operator
+    op.post("/secrets", {"name": "Injected", "value": "injected-value-1"}, expect=201)
+    rules = {"*.example.com": [{"transform": {"headers": {"X-Wild": "w"}}}],
+             "api.example.com": [{"transform": {"headers": {"Authorization": "Bearer ${e2b.secrets.injected}",
+                                                            "X-Team": "blue"}}}]}
+    network = {"allowOut": ["api.example.com"], "denyOut": ["0.0.0.0/0"], "rules": rules}
+    made = op.post("/v2/sandboxes", {"templateID": "base", "network": network}, expect=201)["sandboxID"]
+    place.api.take()
+
+    def curl(*more):
+        got = op.post(f"/v1/sandboxes/{made}/exec", {"argv": ["curl", "-sS", *more, "https://api.example.com/"]},
+                      expect=200)
+        return got["stdout"], b"".join(place.api.take())
+    inside, outside = curl("-H", "Authorization: mine")
+    assert b"Authorization: Bearer injected-value-1\r\nX-Team: blue\r\n" in outside
+    assert b"mine" not in outside and b"X-Wild" not in outside
+    assert "injected-value-1" not in inside and "Bearer ****" in inside
+    op.put(f"/sandboxes/{made}/network", {**network, "rules": {"api.example.com": [
+        {"transform": {"headers": {"X-Other": "2"}}}]}}, expect=204)
+    inside, outside = curl()
+    assert b"X-Other: 2" in outside and b"injected" not in outside
+    for bad, word in (({"10.0.0.1": [{"transform": {"headers": {"A": "b"}}}]}, "no host"),
+                      ({"a.com": [{"transform": {"headers": {"Host": "b"}}}]}, "Host"),
+                      ({"a.com": [{"transform": {"headers": {"A": "b\r\nC: d"}}}]}, "control"),
+                      ({"a.com": [{}, {}]}, "one rule"), ({"a.com": 7}, "one rule"),
+                      ({"a.com": [{"transform": {"headers": {"A": "${e2b.secrets.none}"}}}]}, "not found"),
+                      ({"a.com": [{"transform": {"headers": {"A": "${e2b.identity.tokens.x}"}}}]}, "identity"),
+                      ({f"h{i}.com": [{"transform": {"headers": {"A": "b"}}}] for i in range(11)}, "at most 10")):
+        reply = op.put(f"/sandboxes/{made}/network", {**network, "rules": bad})
+        assert reply.status in (400, 403, 404, 501) and word in str(reply.json), (bad, reply.json)
+    assert "X-Other: 2" in curl()[1].decode()
+    op.delete(f"/sandboxes/{made}", expect=204)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which addresses a sandbox may reach, as this door says it: everything unless something is denied,
- * and what is allowed beats what is denied. The gate enforces it. What asks for something that
- * would have to happen on the way (headers, a proxy, TLS to a port) is refused. */
+ * and what is allowed beats what is denied. The gate enforces it, and adds headers by rules
+ * (rules.c). A proxy on the way and TLS to a port are refused. */
 #include "api/e2b/network.h"
 
 #include <arpa/inet.h>
@@ -64,7 +64,7 @@ static int check_list(const struct sg_jval *v, const char *key, bool may_name, b
 
 int sg_e2b_network_check(const struct sg_jval *v, struct sg_e2b_record *into, struct sg_err *err)
 {
-    static const char *const missing[] = { "rules", "egressProxy", "httpsPorts" };
+    static const char *const missing[] = { "egressProxy", "httpsPorts" };
     bool has_names = false, ignored = false, denies_all = into->denies_internet;
     if (!v)
         return 0;
@@ -130,6 +130,7 @@ void sg_e2b_network_policy(struct sg_manager *m, const struct sg_jval *v,
 struct change {
     struct sg_call *call;
     struct sg_policy policy; /* until it is taken */
+    struct sg_e2b_rules rules;
 };
 
 static void in_force(void *arg, struct sg_sandbox *s, const struct sg_err *err)
@@ -146,7 +147,8 @@ static void kept(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct change *w = arg;
     struct sg_err own;
-    if (!err && sg_manager_set_network(s, &w->call->who, &w->policy, in_force, w, &own) < 0)
+    if (!err && (sg_creds_set_fields(s, &w->call->who, w->rules.v, w->rules.n, &own) < 0 ||
+                 sg_manager_set_network(s, &w->call->who, &w->policy, in_force, w, &own) < 0))
         err = &own;
     sg_policy_done(&w->policy);
     if (err)
@@ -175,6 +177,11 @@ int sg_e2b_network(struct sg_call *c, struct sg_err *err)
     if (!text || !w)
         return sg_fail(err, SG_INVALID, "the network settings are too large");
     *w = (struct change) { .call = c };
+    struct sg_cred_set creds; /* what is wrong with it is told before anything changes */
+    if (sg_e2b_rules_read(c, body, &w->rules, err) < 0 ||
+        sg_e2b_rules_creds(c, body, &creds, err) < 0)
+        return -1;
+    sg_creds_done(&creds);
     sg_e2b_network_policy(c->manager, body, &r, &w->policy);
     if (sg_manager_set_door(s, &c->who, text, kept, w, err) == 0)
         return 0;

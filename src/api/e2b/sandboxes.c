@@ -230,6 +230,7 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
     const struct sg_jval *body;
     struct sg_create create = { 0 };
     struct sg_policy network;
+    struct sg_cred_set creds = { 0 };
     struct sg_pair *metadata = NULL, *env = NULL;
     if (sg_call_json(c, &body, err) < 0)
         return -1;
@@ -250,14 +251,20 @@ static int create(struct sg_call *c, bool is_v2, struct sg_err *err)
         read_record(c, body, is_v2 || sg_e2b_bool(body, "secure", false), &network, &create.door,
                     err) < 0)
         return -1;
+    if (sg_e2b_rules_creds(c, sg_e2b_get(body, "network"), &creds, err) < 0) {
+        sg_policy_done(&network);
+        return -1;
+    }
     create.metadata = metadata;
     create.env = env;
     create.on_expiry = pauses ? SG_EXPIRY_PAUSE : SG_EXPIRY_KILL;
     create.drops_memory = !sg_e2b_bool(body, "autoPauseMemory", true);
     c->state = (void *)(uintptr_t)create.template;
     create.network = &network;
+    create.creds = &creds;
     int got = sg_manager_create(c->manager, &c->who, &create, created, c, err);
     sg_policy_done(&network);
+    sg_creds_done(&creds);
     return got;
 }
 
