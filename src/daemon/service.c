@@ -128,6 +128,7 @@ static void set_manager_options(struct service *s)
 {
     struct sg_settings *set = s->o->settings;
     struct sg_rules *rules = sg_take_ptr(&set->rules);
+    struct sg_intercept_rules *intercept = sg_take_ptr(&set->intercept);
     s->manager_options = (struct sg_manager_options) {
         .defaults = { set->mem_bytes, set->cpu_milli, set->pids, set->disk_bytes },
         .most = { .mem_bytes = set->max_mem_bytes, .cpu_milli = set->max_cpu_milli },
@@ -141,7 +142,7 @@ static void set_manager_options(struct service *s)
         .seal_to = s->o->seal_to,
         .gate_cert = s->o->gate_cert,
         .rules = rules,
-        .intercept = sg_take_ptr(&set->intercept),
+        .intercept = intercept,
         .template_tiers = set->template_tiers,
         .template_tiers_n = set->template_tiers_n,
         .walls = set->has_walls ? &set->walls : NULL,

@@ -249,11 +249,19 @@ static size_t overlap(struct sg_str what, const char *p, size_t n)
     return 0;
 }
 
+/* What is whole is not cut, though its end may look like the beginning of another. */
 size_t sg_swap_held(const struct sg_swaps *s, const void *p, size_t n)
 {
-    size_t most = 0;
+    struct sg_str rest = { p, n };
+    const struct sg_swap_pair *whole;
+    size_t most = 0, at = 0;
+    while (rest.n && (whole = find(s, rest, true, &at))) {
+        at += strlen(whole->from);
+        rest.p += at;
+        rest.n -= at;
+    }
     for (size_t i = 0; i < s->pair_count; i++) {
-        const size_t one = overlap(sg_str_of(s->pairs[i].from), p, n);
+        const size_t one = overlap(sg_str_of(s->pairs[i].from), rest.p, rest.n);
         most = one > most ? one : most;
     }
     return most;

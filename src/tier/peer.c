@@ -427,8 +427,9 @@ void sg_peer_free(struct sg_peer *p)
     leave_shared();
 }
 
-void sg_peer_end(struct sg_peer *p, const struct sg_err *err)
+void sg_peer_end(struct sg_peer *peer, const struct sg_err *err)
 {
+    struct sg_peer *p = peer; /* an analyser minds a local's address in a parameter */
     bool is_gone = false;
     assert(!p->is_gone);
     if (p->is_lost)

@@ -186,7 +186,8 @@ def test_a_near_miss_is_named_with_what_was_meant(tenant):
 
 
 def test_an_unknown_query_name_is_refused_by_name_on_every_route(service, tenant, box):
-    ids = {**NOBODY, "id": box.id, "exec": box.spawn("sleep 100")["id"], "org": tenant.org}
+    volume = tenant.post("/v1/volumes", {"name": "asked"}, expect=201)["id"]
+    ids = {**NOBODY, "id": box.id, "exec": box.spawn("sleep 100")["id"], "org": tenant.org, "volume": volume}
     for method, path, op in openapi.operations():
         if op.get("security") == [] and path != "/v1/openapi.json":
             continue  # health and metrics: probes add what they like

@@ -382,7 +382,7 @@ def test_headers_by_rules_of_e2b_clients(place):
              "api.example.com": [{"transform": {"headers": {"Authorization": "Bearer ${e2b.secrets.injected}",
                                                             "X-Team": "blue"}}}]}
     network = {"allowOut": ["api.example.com"], "denyOut": ["0.0.0.0/0"], "rules": rules}
-    made = op.post("/v2/sandboxes", {"templateID": "base", "network": network}, expect=201)["sandboxID"]
+    made = op.post("/v2/sandboxes", {"templateID": "host", "network": network}, expect=201)["sandboxID"]
     place.api.take()
 
     def curl(*more):

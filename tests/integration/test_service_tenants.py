@@ -254,6 +254,9 @@ BODIES = {
     "moveFile": {"from": "/workspace/f", "to": "/workspace/foreign"},
     "changeMode": {"path": "/workspace/f", "mode": "0000"},
     "changeOrg": {"name": "taken over"}, "setSecret": {"value": "taken over"},
+    "resizeVolume": {"bytes": 1 << 30}, "makeDirectoryInVolume": {"path": "/foreign"},
+    "moveFileInVolume": {"from": "/f", "to": "/foreign"}, "changeModeInVolume": {"path": "/f", "mode": "0000"},
+    "openPort": {}, "signPort": {},
 }
 QUERIES = {"path": "/workspace/f", "recursive": "1", "close": "1", "follow": "1"}
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
@@ -273,8 +276,8 @@ def ask(client, method, path, op, ids, box_id):
     headers = UPGRADE if path.endswith("/ws") else None
     reply = client.call(method.upper(), where, body, query=query, headers=headers)
     text = reply.body.decode()
-    for value in ids.values():
-        text = text.replace(value, "ID")
+    for name, value in ids.items():
+        text = text if name == "port" else text.replace(value, "ID")
     text = re.sub(r'"requestId": ?"\w+"', '"requestId":""', text)
     names = sorted((k.lower(), v) for k, v in reply.headers.items()
                    if k.lower() not in ("date", "x-request-id", "content-length"))

@@ -39,7 +39,7 @@ SANITIZER = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSaniti
              "ERROR: LeakSanitizer")
 # What every parameter of a path may be called, of things that are not there.
 NOBODY = {"id": "s" + "0" * 19, "exec": "x" + "0" * 19, "key": "k" + "0" * 19, "org": "o" + "0" * 19,
-          "secret": "c" + "0" * 19, "volume": "v" + "0" * 19,
+          "secret": "c" + "0" * 19, "build": "b" + "0" * 19, "volume": "v" + "0" * 19,
           "approval": "a" + "0" * 19, "context": "c" + "0" * 19, "template": "none", "port": "1", "run": "none", "snapshot": "t" + "0" * 19,
           "late": "s" + "1" * 19}
 

@@ -10,7 +10,7 @@
 #include "check.h"
 #include "base/banned.h"
 
-#define MARK  "sgsecret_cabc"
+#define MARK  "sgsecret_cabs" /* whose end looks like its beginning */
 #define VALUE "s3cr3t/+ \"value"
 
 static bool any_host(void *arg, struct sg_str host)
@@ -88,7 +88,7 @@ static void swaps_in_target_fields_and_bodies(void **state)
              LIST("\r\n\r\n{\"a\":\"s3cr3t/+ \\\"value\"}", "Content-Length: 24\r\n"), LIST(MARK));
     check_up(
         "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded; x\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n4\r\nk=sg\r\n9\r\nsecret_ca\r\n4\r\nbc&x\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n4\r\nk=sg\r\n9\r\nsecret_ca\r\n4\r\nbs&x\r\n0\r\n\r\n",
         LIST("s3cr3t%2F%2B%20%22value", "x\r\n0\r\n\r\n"), LIST(MARK, "Content-Length"));
 }
 
