@@ -12,6 +12,8 @@
 enum {
     PATIENCE_MS = 10000,
     HEAD_START_US = 2000, /* of the processes: each try takes a lock that others want */
+    MAX_REFUSED = 100,    /* looks at the pipe, with a rest after each */
+    REFUSED_REST_US = 1000,
     E_NOENT = 2,
     SIG_KILL = 9,
     PATH_ROOM = SG_CGROUP_PATH_MAX + 16,
@@ -93,19 +95,32 @@ static void remove_dir(const char *dir)
     }
 }
 
+/* Whoever is refused a look asks again: to sweep before the run is over would be too early. */
+static void await_end(int pipe_fd)
+{
+    char byte;
+    for (unsigned refused = 0; refused < MAX_REFUSED;) {
+        const long n = sg_raw(SYS_read, pipe_fd, &byte, 1);
+        if (n == 0)
+            return;
+        if (n < 0) {
+            refused++;
+            rest(REFUSED_REST_US);
+        }
+    }
+}
+
 void sg_sweeper_child(void *sweeper)
 {
     struct sg_sweeper *s = sweeper;
     const int kept[] = { s->pipe_fd, s->lock_fd, s->ctl_fd };
     const int pipe_fd = s->pipe_fd, ctl_fd = s->ctl_fd;
-    char byte;
     (void)sg_raw(SYS_setpgid, 0, 0);
     if (s->makes_net)
         sg_net_announce_raw(&s->net, sg_net_make_raw());
     (void)sg_raw(SYS_prctl, PR_SET_NAME, "sandglass-sweep", 0, 0, 0);
     keep_only(kept, sizeof kept / sizeof kept[0]);
-    while (sg_raw(SYS_read, pipe_fd, &byte, 1) > 0)
-        ;
+    await_end(pipe_fd);
     rest(HEAD_START_US);
     (void)sg_raw(SYS_close, ctl_fd);
     for (unsigned i = 0; i < s->dir_count; i++)
