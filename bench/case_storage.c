@@ -217,7 +217,8 @@ static int measure(const struct sg_bench *b, struct box *x, struct sg_err *err)
     if (first_rollback(b, x, body, err) < 0 ||
         verbs(b, x, "rollback", body, NULL, "rollback to 1 GiB", ROLLBACKS, 100, err) < 0 ||
         verbs(b, x, "pause", "{}", "resume", "pause, over HTTP", PAUSES, 2, err) < 0 ||
-        resumes(b, x, err) < 0 || sg_bench_disk(b, &x->http, err) < 0)
+        resumes(b, x, err) < 0 || sg_bench_disk(b, &x->http, err) < 0 ||
+        sg_bench_builds(b, &x->http, err) < 0)
         return -1;
     return sg_http_ask(&x->http, "DELETE", "/v1/sandboxes", NULL, 200, err) < 0
                ? -1

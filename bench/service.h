@@ -35,6 +35,8 @@ int sg_case_router(const struct sg_bench *b, struct sg_err *err);
 int sg_case_storage(const struct sg_bench *b, struct sg_err *err);
 /* case_disk.c: rows of the same case. */
 int sg_bench_disk(const struct sg_bench *b, struct sg_http *h, struct sg_err *err);
+/* case_build.c: the same. */
+int sg_bench_builds(const struct sg_bench *b, struct sg_http *h, struct sg_err *err);
 /* case_gvisor.c, case_docker.c: rows of the case of tiers. */
 int sg_bench_gvisor(const struct sg_bench *b, const struct sg_service *s, struct sg_err *err);
 int sg_bench_docker(const struct sg_bench *b, const struct sg_service *s, struct sg_err *err);

@@ -271,7 +271,8 @@ int sg_build_create(struct sg_manager *m, const struct sg_who *who, const char *
     tags = tags && tags[0] ? tags : usual;
     if (sg_quota_fits(m, &fitting, err) < 0 || check_tags(tags, err) < 0 || new_id(id, err) < 0)
         return -1;
-    struct sg_built *t = sg_built_claim(m, who->org, name, err);
+    struct sg_built *t =
+        sg_built_bound(m, who->org, err) < 0 ? NULL : sg_built_claim(m, who->org, name, err);
     if (!t)
         return -1;
     struct sg_build *b = sg_build_new(t, id);

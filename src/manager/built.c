@@ -364,6 +364,15 @@ bool sg_built_is_building(const struct sg_built *b)
     return false;
 }
 
+bool sg_built_needs(const struct sg_manager *m, const char *snapshot)
+{
+    for (const struct sg_built *b = m->built; b; b = b->next)
+        for (const struct sg_build *one = b->newest; one; one = one->older)
+            if (strcmp(one->snapshot, snapshot) == 0)
+                return true;
+    return false;
+}
+
 void sg_built_forget_org(struct sg_manager *m, const struct sg_org *org)
 {
     for (struct sg_built *b = m->built, *next; b; b = next) {

@@ -119,5 +119,10 @@ void sg_build_add_line(struct sg_build *b, enum sg_build_level level, const char
 int sg_built_load(struct sg_manager *m, struct sg_err *err);
 void sg_built_free_all(struct sg_manager *m);
 bool sg_built_is_building(const struct sg_built *b);
+/* Whether a build stands on this snapshot. */
+bool sg_built_needs(const struct sg_manager *m, const char *snapshot);
+/* Keeps what logs and builds that nobody began take of memory in bounds. SG_EXHAUSTED: too many
+ * wait. */
+int sg_built_bound(struct sg_manager *m, const struct sg_org *org, struct sg_err *err);
 /* What nobody sees: those without a good build. */
 void sg_built_forget_org(struct sg_manager *m, const struct sg_org *org);

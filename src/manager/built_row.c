@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "manager/build_internal.h"
 #include "manager/built.h"
 #include "manager/life.h"
 #include "manager/traits.h"
@@ -16,6 +17,9 @@ enum {
     DETAIL_MAX = 1 << 20,
     LINES_MAX = 20000, /* of one build's log: past either the middle is left out */
     LOG_BYTES_MAX = 4 << 20,
+    LOGS_BYTES_MAX = 64 << 20, /* of an organisation, in memory */
+    WAITING_MAX = 100,
+    WAITING_MS = 3600000,
     STORED_LOG_MAX = 16 << 20,
 };
 
@@ -54,6 +58,15 @@ static void free_texts(char **v)
     free(v);
 }
 
+static void drop_log(struct sg_build *b)
+{
+    for (size_t i = 0; i < b->log_n; i++)
+        free(b->log[i].text);
+    free(b->log);
+    b->log = NULL;
+    b->log_n = b->log_room = b->log_bytes = 0;
+}
+
 void sg_build_forget(struct sg_manager *m, struct sg_build *b)
 {
     struct sg_build **link = &b->of->newest;
@@ -61,9 +74,8 @@ void sg_build_forget(struct sg_manager *m, struct sg_build *b)
     while (*link != b)
         link = &(*link)->older;
     *link = b->older;
-    for (size_t i = 0; i < b->log_n; i++)
-        free(b->log[i].text);
-    free(b->log);
+    sg_build_tell(b);
+    drop_log(b);
     free_texts(b->tags);
     free(b->base);
     free(b->snapshot);
@@ -107,6 +119,51 @@ void sg_build_add_line(struct sg_build *b, enum sg_build_level level, const char
     (void)snprintf(line->step, sizeof line->step, "%s", step);
     line->text = sg_strdup(sg_buf_cstr(&safe));
     b->log_bytes += safe.n;
+}
+
+/* The one that ended longest ago and still has a log; what all take, in `*ret_bytes`. */
+static struct sg_build *oldest_log(struct sg_manager *m, const struct sg_org *org,
+                                   size_t *ret_bytes)
+{
+    struct sg_build *found = NULL;
+    *ret_bytes = 0;
+    for (struct sg_built *t = m->built; t; t = t->next)
+        for (struct sg_build *b = t->org == org ? t->newest : NULL; b; b = b->older) {
+            *ret_bytes += b->log_bytes + b->log_room * sizeof *b->log;
+            if (!b->work && b->log_n > 1 && (!found || b->updated_ms < found->updated_ms))
+                found = b;
+        }
+    return found;
+}
+
+int sg_built_bound(struct sg_manager *m, const struct sg_org *org, struct sg_err *err)
+{
+    static const char note[] = "the log was removed: others of the organisation needed its room";
+    const int64_t before_ms = sg_manager_unix_ms() - WAITING_MS;
+    struct sg_build *b;
+    unsigned waiting = 0;
+    size_t bytes;
+    while ((b = oldest_log(m, org, &bytes)) && bytes > LOGS_BYTES_MAX) {
+        drop_log(b);
+        sg_build_add_line(b, SG_BUILD_INFO, "", sg_str_of(note));
+        sg_build_put(m, b, NULL, NULL);
+    }
+    for (struct sg_built *t = m->built; t; t = t->next)
+        for (struct sg_build *one = t->org == org ? t->newest : NULL, *older; one; one = older) {
+            older = one->older;
+            if (one->state != SG_BUILD_WAITING)
+                continue;
+            waiting++;
+            if (one->created_ms > before_ms)
+                continue;
+            waiting--;
+            sg_store_remove_build(m->store, one->id, NULL, NULL);
+            sg_build_forget(m, one);
+        }
+    return waiting < WAITING_MAX
+               ? 0
+               : sg_fail(err, SG_EXHAUSTED, "%u builds of the organisation wait to be begun",
+                         waiting);
 }
 
 /* ---- out ---- */

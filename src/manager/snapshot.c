@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "manager/built.h"
 #include "manager/life.h"
 #include "manager/traits.h"
 #include "tier/tier.h"
@@ -410,6 +411,9 @@ int sg_snapshot_remove(struct sg_manager *m, const struct sg_who *who, struct sg
                        "%u sandboxes were made of snapshot %s: destroy them first, or with it "
                        "(cascade)",
                        users, t->id.s);
+    if (sg_built_needs(m, t->id.s))
+        return sg_fail(err, SG_CONFLICT, "a template stands on snapshot %s: remove that first",
+                       t->id.s);
     sg_manager_audit_value(m, who, "snapshot.remove", NULL, "snapshot", t->id.s);
     struct removing *r = sg_new(struct removing);
     *r = (struct removing) { .m = m, .left = 1, .cb = cb, .arg = arg };
