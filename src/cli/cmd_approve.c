@@ -6,31 +6,22 @@
 #include "cli/table.h"
 #include "base/banned.h"
 
+static void add_row(struct sg_table *t, const struct sg_jval *a)
+{
+    sg_table_add(t, sg_api_text(a, "id"));
+    sg_table_add(t, sg_api_text(a, "state"));
+    sg_table_add(t, sg_api_text(a, "operation"));
+    sg_table_add(t, sg_short_since(sg_api_text(a, "createdAt")).s);
+    sg_table_add(t, sg_short_until(sg_api_text(a, "expiresAt")).s);
+    sg_table_add(t, sg_api_text(a, "summary"));
+}
+
 static int list(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf out;
-    sg_auto_table t;
-    struct sg_err err;
-    const struct sg_jval *v;
-    sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_api_open(&api, cli);
-    sg_table_init(&t, "ID", "STATE", "OPERATION", "AGE", "ENDS", "SUMMARY");
     const char *target = cli->config.all ? "/v1/approvals" : "/v1/approvals?state=pending";
-    if (sg_api_call(&api, "GET", target, NULL, &v, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    if (cli->config.json)
-        return sg_api_print(&api.reply);
-    for (const struct sg_jval *a = sg_api_first(v, "approvals"); a; a = a->next) {
-        sg_table_add(&t, sg_api_text(a, "id"));
-        sg_table_add(&t, sg_api_text(a, "state"));
-        sg_table_add(&t, sg_api_text(a, "operation"));
-        sg_table_add(&t, sg_short_since(sg_api_text(a, "createdAt")).s);
-        sg_table_add(&t, sg_short_until(sg_api_text(a, "expiresAt")).s);
-        sg_table_add(&t, sg_api_text(a, "summary"));
-    }
-    sg_table_print(&t, &out);
-    return sg_cli_print(&out);
+    sg_auto_table t;
+    sg_table_init(&t, "ID", "STATE", "OPERATION", "AGE", "ENDS", "SUMMARY");
+    return sg_cli_list(cli, target, "approvals", &t, add_row);
 }
 
 int sg_cmd_approve(struct sg_cli *cli)

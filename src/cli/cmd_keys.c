@@ -19,39 +19,30 @@ static void add_list(struct sg_table *t, const struct sg_jval *first)
     sg_table_add(t, sg_buf_cstr(&text));
 }
 
+static void add_row(struct sg_table *t, const struct sg_jval *k)
+{
+    sg_table_add(t, sg_api_text(k, "id"));
+    sg_table_add(t, sg_api_text(k, "name"));
+    sg_table_add(t, sg_api_text(k, "shown"));
+    add_list(t, sg_api_first(k, "scopes"));
+    add_list(t, sg_api_first(k, "templates"));
+    sg_table_add(t, sg_short_since(sg_api_text(k, "createdAt")).s);
+    const struct sg_short left = sg_short_until(sg_api_text(k, "expiresAt"));
+    if (*sg_api_text(k, "revokedAt"))
+        sg_table_add(t, "revoked");
+    else if (strcmp(left.s, "0s") == 0)
+        sg_table_add(t, "expired");
+    else if (*sg_api_text(k, "expiresAt"))
+        sg_table_addf(t, "%s left", left.s);
+    else
+        sg_table_add(t, "good");
+}
+
 int sg_cmd_keys_list(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf out;
-    struct sg_err err;
-    const struct sg_jval *v;
-    sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "GET", "/v1/keys", NULL, &v, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    if (cli->config.json)
-        return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "ID", "NAME", "BEGINS", "SCOPES", "TEMPLATES", "AGE", "STATE");
-    for (const struct sg_jval *k = sg_api_first(v, "keys"); k; k = k->next) {
-        sg_table_add(&t, sg_api_text(k, "id"));
-        sg_table_add(&t, sg_api_text(k, "name"));
-        sg_table_add(&t, sg_api_text(k, "shown"));
-        add_list(&t, sg_api_first(k, "scopes"));
-        add_list(&t, sg_api_first(k, "templates"));
-        sg_table_add(&t, sg_short_since(sg_api_text(k, "createdAt")).s);
-        const struct sg_short left = sg_short_until(sg_api_text(k, "expiresAt"));
-        if (*sg_api_text(k, "revokedAt"))
-            sg_table_add(&t, "revoked");
-        else if (strcmp(left.s, "0s") == 0)
-            sg_table_add(&t, "expired");
-        else if (*sg_api_text(k, "expiresAt"))
-            sg_table_addf(&t, "%s left", left.s);
-        else
-            sg_table_add(&t, "good");
-    }
-    sg_table_print(&t, &out);
-    return sg_cli_print(&out);
+    return sg_cli_list(cli, "/v1/keys", "keys", &t, add_row);
 }
 
 /* ["a","b"] of "a,b" */

@@ -18,31 +18,22 @@ static void add_share(struct sg_table *t, uint64_t used, uint64_t quota, bool is
         sg_table_add(t, have.s);
 }
 
+static void add_row(struct sg_table *t, const struct sg_jval *o)
+{
+    const struct sg_jval *quota = sg_json_get(o, "quota"), *used = sg_json_get(o, "inUse");
+    sg_table_add(t, sg_api_text(o, "id"));
+    sg_table_add(t, sg_api_text(o, "name"));
+    add_share(t, sg_api_u64(used, "sandboxes"), sg_api_u64(quota, "sandboxes"), false);
+    add_share(t, sg_api_u64(used, "memoryBytes"), sg_api_u64(quota, "memoryBytes"), true);
+    add_share(t, sg_api_u64(used, "diskBytes"), sg_api_u64(quota, "diskBytes"), true);
+    sg_table_addf(t, "%llu", (unsigned long long)sg_api_u64(quota, "createsPerSecond"));
+}
+
 int sg_cmd_orgs_list(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf out;
-    struct sg_err err;
-    const struct sg_jval *v;
-    sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "GET", "/v1/orgs", NULL, &v, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    if (cli->config.json)
-        return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "ID", "NAME", "SANDBOXES", "MEMORY", "DISK", "CREATES/S");
-    for (const struct sg_jval *o = sg_api_first(v, "orgs"); o; o = o->next) {
-        const struct sg_jval *quota = sg_json_get(o, "quota"), *used = sg_json_get(o, "inUse");
-        sg_table_add(&t, sg_api_text(o, "id"));
-        sg_table_add(&t, sg_api_text(o, "name"));
-        add_share(&t, sg_api_u64(used, "sandboxes"), sg_api_u64(quota, "sandboxes"), false);
-        add_share(&t, sg_api_u64(used, "memoryBytes"), sg_api_u64(quota, "memoryBytes"), true);
-        add_share(&t, sg_api_u64(used, "diskBytes"), sg_api_u64(quota, "diskBytes"), true);
-        sg_table_addf(&t, "%llu", (unsigned long long)sg_api_u64(quota, "createsPerSecond"));
-    }
-    sg_table_print(&t, &out);
-    return sg_cli_print(&out);
+    return sg_cli_list(cli, "/v1/orgs", "orgs", &t, add_row);
 }
 
 static void put_quota(struct sg_json *j, const struct sg_cli *cli)

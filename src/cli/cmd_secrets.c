@@ -24,29 +24,20 @@ static void add_hosts(struct sg_table *t, const struct sg_jval *secret)
     sg_table_add(t, sg_buf_cstr(&text));
 }
 
+static void add_row(struct sg_table *t, const struct sg_jval *s)
+{
+    sg_table_add(t, sg_api_text(s, "name"));
+    sg_table_addf(t, "%llu", (unsigned long long)sg_api_u64(s, "version"));
+    sg_table_add(t, sg_short_since(sg_api_text(s, "updatedAt")).s);
+    sg_table_add(t, sg_api_text(s, "id"));
+    add_hosts(t, s);
+}
+
 int sg_cmd_secrets_list(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf out;
-    struct sg_err err;
-    const struct sg_jval *v;
-    sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "GET", "/v1/secrets", NULL, &v, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    if (cli->config.json)
-        return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "NAME", "VERSION", "CHANGED", "ID", "HOSTS");
-    for (const struct sg_jval *s = sg_api_first(v, "secrets"); s; s = s->next) {
-        sg_table_add(&t, sg_api_text(s, "name"));
-        sg_table_addf(&t, "%llu", (unsigned long long)sg_api_u64(s, "version"));
-        sg_table_add(&t, sg_short_since(sg_api_text(s, "updatedAt")).s);
-        sg_table_add(&t, sg_api_text(s, "id"));
-        add_hosts(&t, s);
-    }
-    sg_table_print(&t, &out);
-    return sg_cli_print(&out);
+    return sg_cli_list(cli, "/v1/secrets", "secrets", &t, add_row);
 }
 
 /* One line, which the terminal does not show. Ctrl-C ends us with the terminal as it was: the

@@ -100,32 +100,23 @@ int sg_cmd_fork(struct sg_cli *cli)
     return err.kind == SG_OK ? printed : sg_cli_fail(cli, &err);
 }
 
+static void add_row(struct sg_table *t, const struct sg_jval *s)
+{
+    const char *name = sg_api_text(s, "name");
+    sg_table_add(t, sg_api_text(s, "id"));
+    sg_table_addf(t, "%s%s%s", name, *name ? ":" : "", sg_api_text(s, "tag"));
+    sg_table_add(t, sg_api_text(s, "sandbox"));
+    sg_table_add(t, sg_api_text(s, "template"));
+    sg_table_addf(t, "%llu", (unsigned long long)(sg_api_u64(s, "bytes") >> 20));
+    sg_table_addf(t, "%llu", (unsigned long long)sg_api_u64(s, "sandboxes"));
+    sg_table_add(t, sg_short_since(sg_api_text(s, "createdAt")).s);
+}
+
 int sg_cmd_snapshots_list(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf out;
-    struct sg_err err;
-    const struct sg_jval *v;
-    sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "GET", "/v1/snapshots", NULL, &v, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    if (cli->config.json)
-        return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "ID", "NAME", "SANDBOX", "TEMPLATE", "MIB", "USED BY", "AGE");
-    for (const struct sg_jval *s = sg_api_first(v, "snapshots"); s; s = s->next) {
-        const char *name = sg_api_text(s, "name");
-        sg_table_add(&t, sg_api_text(s, "id"));
-        sg_table_addf(&t, "%s%s%s", name, *name ? ":" : "", sg_api_text(s, "tag"));
-        sg_table_add(&t, sg_api_text(s, "sandbox"));
-        sg_table_add(&t, sg_api_text(s, "template"));
-        sg_table_addf(&t, "%llu", (unsigned long long)(sg_api_u64(s, "bytes") >> 20));
-        sg_table_addf(&t, "%llu", (unsigned long long)sg_api_u64(s, "sandboxes"));
-        sg_table_add(&t, sg_short_since(sg_api_text(s, "createdAt")).s);
-    }
-    sg_table_print(&t, &out);
-    return sg_cli_print(&out);
+    return sg_cli_list(cli, "/v1/snapshots", "snapshots", &t, add_row);
 }
 
 int sg_cmd_snapshots_rm(struct sg_cli *cli)

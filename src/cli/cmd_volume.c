@@ -6,29 +6,20 @@
 #include "cli/table.h"
 #include "base/banned.h"
 
+static void add_row(struct sg_table *t, const struct sg_jval *one)
+{
+    sg_table_add(t, sg_api_text(one, "name"));
+    sg_table_add(t, sg_short_bytes(sg_api_u64(one, "bytes")).s);
+    sg_table_addf(t, "%llu", (unsigned long long)sg_api_u64(one, "sandboxes"));
+    sg_table_add(t, sg_short_since(sg_api_text(one, "createdAt")).s);
+    sg_table_add(t, sg_api_text(one, "id"));
+}
+
 int sg_cmd_volume_ls(struct sg_cli *cli)
 {
-    sg_auto_api api;
-    sg_auto_buf out;
-    struct sg_err err;
-    const struct sg_jval *v;
-    sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_api_open(&api, cli);
-    if (sg_api_call(&api, "GET", "/v1/volumes", NULL, &v, &err) < 0)
-        return sg_cli_fail(cli, &err);
-    if (cli->config.json)
-        return sg_api_print(&api.reply);
     sg_auto_table t;
     sg_table_init(&t, "NAME", "SIZE", "SANDBOXES", "AGE", "ID");
-    for (const struct sg_jval *one = sg_api_first(v, "volumes"); one; one = one->next) {
-        sg_table_add(&t, sg_api_text(one, "name"));
-        sg_table_add(&t, sg_short_bytes(sg_api_u64(one, "bytes")).s);
-        sg_table_addf(&t, "%llu", (unsigned long long)sg_api_u64(one, "sandboxes"));
-        sg_table_add(&t, sg_short_since(sg_api_text(one, "createdAt")).s);
-        sg_table_add(&t, sg_api_text(one, "id"));
-    }
-    sg_table_print(&t, &out);
-    return sg_cli_print(&out);
+    return sg_cli_list(cli, "/v1/volumes", "volumes", &t, add_row);
 }
 
 int sg_cmd_volume_create(struct sg_cli *cli)

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/id.h"
 #include "cli/out.h"
+#include "cli/table.h"
 #include "base/banned.h"
 
 static void write_target(struct sg_buf *out, const struct sg_config *c, const char *after)
@@ -60,6 +61,25 @@ int sg_sandbox_execs(struct sg_api *a, const char *sandbox, const struct sg_jval
         return -1;
     *ret = sg_api_first(v, "execs");
     return 0;
+}
+
+int sg_cli_list(struct sg_cli *cli, const char *target, const char *key, struct sg_table *t,
+                void (*row)(struct sg_table *t, const struct sg_jval *v))
+{
+    sg_auto_api api;
+    sg_auto_buf out;
+    struct sg_err err;
+    const struct sg_jval *v;
+    sg_buf_init(&out, SG_API_MAX_REPLY);
+    sg_api_open(&api, cli);
+    if (sg_api_call(&api, "GET", target, NULL, &v, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    if (cli->config.json)
+        return sg_api_print(&api.reply);
+    for (const struct sg_jval *one = sg_api_first(v, key); one; one = one->next)
+        row(t, one);
+    sg_table_print(t, &out);
+    return sg_cli_print(&out);
 }
 
 int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done)

@@ -14,6 +14,12 @@ int sg_sandbox_each(struct sg_api *a, const struct sg_config *c,
 int sg_sandbox_execs(struct sg_api *a, const char *sandbox, const struct sg_jval **ret,
                      struct sg_err *err);
 
+/* GET TARGET; its array KEY as a table, a row each, or the answer as it is. Returns the exit code.
+ */
+struct sg_table;
+int sg_cli_list(struct sg_cli *cli, const char *target, const char *key, struct sg_table *t,
+                void (*row)(struct sg_table *t, const struct sg_jval *v));
+
 /* DELETE /v1/KIND/ARGUMENT; prints the argument, or {"DONE":ARGUMENT}. Returns the exit code. */
 int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done);
 

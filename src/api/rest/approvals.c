@@ -10,25 +10,17 @@
 enum { TIMEOUT_MS = 300000, LIST_MAX = 1000 };
 #define WEEK_MS 604800000u
 
-static void put_str(struct sg_json *j, const char *key, const char *value)
-{
-    if (!value || !*value)
-        return;
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
 static void put(struct sg_json *j, const struct sg_approval *a)
 {
     sg_json_open(j, '{');
-    put_str(j, "id", a->id.s);
-    put_str(j, "org", a->org->id.s);
-    put_str(j, "state", sg_approval_state_names[a->state]);
-    put_str(j, "operation", a->operation);
-    put_str(j, "summary", a->summary);
-    put_str(j, "askedBy", a->asker);
-    put_str(j, "decidedBy", a->decider);
-    put_str(j, "reason", a->reason);
+    sg_rest_put_text(j, "id", a->id.s);
+    sg_rest_put_text(j, "org", a->org->id.s);
+    sg_rest_put_text(j, "state", sg_approval_state_names[a->state]);
+    sg_rest_put_text(j, "operation", a->operation);
+    sg_rest_put_text(j, "summary", a->summary);
+    sg_rest_put_text(j, "askedBy", a->asker);
+    sg_rest_put_text(j, "decidedBy", a->decider);
+    sg_rest_put_text(j, "reason", a->reason);
     sg_rest_put_time(j, "createdAt", a->created_ms);
     sg_rest_put_time(j, "expiresAt", a->expires_ms);
     sg_rest_put_time(j, "decidedAt", a->decided_ms);

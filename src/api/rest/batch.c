@@ -31,12 +31,6 @@ static void send_line(struct batch *b, struct sg_json *j)
     (void)sg_reply_add(b->call, j->out->p, j->out->n);
 }
 
-static void put_u64(struct sg_json *j, const char *key, uint64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, value);
-}
-
 static void open_task(struct batch *b, struct sg_json *j, size_t task)
 {
     sg_json_open(j, '{');
@@ -88,13 +82,13 @@ static void done(void *arg, const struct sg_batch_report *r)
     b->call->on_gone = NULL;
     open_line(&j, &out, "report");
     sg_json_open(&j, '{');
-    put_u64(&j, "tasks", b->spec.count);
-    put_u64(&j, "succeeded", r->succeeded);
-    put_u64(&j, "failed", r->failed);
-    put_u64(&j, "skipped", r->skipped);
-    put_u64(&j, "mostAtATime", r->most_at_a_time);
-    put_u64(&j, "wallMs", r->wall_ms);
-    put_u64(&j, "cpuMs", r->cpu_ns / 1000000);
+    sg_rest_put_u64(&j, "tasks", b->spec.count);
+    sg_rest_put_u64(&j, "succeeded", r->succeeded);
+    sg_rest_put_u64(&j, "failed", r->failed);
+    sg_rest_put_u64(&j, "skipped", r->skipped);
+    sg_rest_put_u64(&j, "mostAtATime", r->most_at_a_time);
+    sg_rest_put_u64(&j, "wallMs", r->wall_ms);
+    sg_rest_put_u64(&j, "cpuMs", r->cpu_ns / 1000000);
     sg_json_close(&j, '}');
     send_line(b, &j);
     sg_reply_end(b->call);

@@ -210,20 +210,6 @@ int sg_rest_read_task(struct sg_call *c, const struct sg_jval *v, struct sg_task
 
 /* ---- the reply ---- */
 
-static void put_u64(struct sg_json *j, const char *key, uint64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, value);
-}
-
-static void put_str(struct sg_json *j, const char *key, const char *value)
-{
-    if (!value || !*value)
-        return;
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
 static void put_files(struct sg_json *j, const struct sg_task_result *r)
 {
     sg_json_key(j, "files");
@@ -231,11 +217,11 @@ static void put_files(struct sg_json *j, const struct sg_task_result *r)
     for (size_t i = 0; i < r->file_count; i++) {
         const struct sg_task_out *f = &r->files[i];
         sg_json_open(j, '{');
-        put_str(j, "path", f->path);
-        put_u64(j, "bytes", f->size);
+        sg_rest_put_text(j, "path", f->path);
+        sg_rest_put_u64(j, "bytes", f->size);
         sg_rest_put_bytes(j, "text", "base64", f->bytes.p, f->bytes.n);
         if (f->bytes.n < f->size)
-            put_u64(j, "truncatedBytes", f->size - f->bytes.n);
+            sg_rest_put_u64(j, "truncatedBytes", f->size - f->bytes.n);
         sg_json_close(j, '}');
     }
     sg_json_close(j, ']');
@@ -246,12 +232,12 @@ static void put_times(struct sg_json *j, const struct sg_task_times *t)
     sg_json_key(j, "timings");
     sg_json_open(j, '{');
     if (t->approval)
-        put_u64(j, "approvalMs", t->approval);
-    put_u64(j, "createMs", t->create);
-    put_u64(j, "uploadMs", t->upload);
-    put_u64(j, "runMs", t->run);
-    put_u64(j, "collectMs", t->collect);
-    put_u64(j, "totalMs", t->all);
+        sg_rest_put_u64(j, "approvalMs", t->approval);
+    sg_rest_put_u64(j, "createMs", t->create);
+    sg_rest_put_u64(j, "uploadMs", t->upload);
+    sg_rest_put_u64(j, "runMs", t->run);
+    sg_rest_put_u64(j, "collectMs", t->collect);
+    sg_rest_put_u64(j, "totalMs", t->all);
     sg_json_close(j, '}');
 }
 
@@ -261,49 +247,49 @@ static void put_error(struct sg_json *j, const struct sg_err *err)
         return;
     sg_json_key(j, "error");
     sg_json_open(j, '{');
-    put_str(j, "kind", sg_kind_name(err->kind));
-    put_str(j, "message", err->msg);
+    sg_rest_put_text(j, "kind", sg_kind_name(err->kind));
+    sg_rest_put_text(j, "message", err->msg);
     sg_json_close(j, '}');
 }
 
 static void put_output(struct sg_json *j, const struct sg_task_result *r)
 {
     if (r->ending == SG_TASK_EXIT)
-        put_u64(j, "exitCode", r->code);
+        sg_rest_put_u64(j, "exitCode", r->code);
     if (r->ending == SG_TASK_CRASH || r->ending == SG_TASK_OOM)
-        put_u64(j, "signal", r->signal);
+        sg_rest_put_u64(j, "signal", r->signal);
     sg_rest_put_bytes(j, "stdout", "stdoutBase64", r->output[SG_STREAM_OUT].p,
                       r->output[SG_STREAM_OUT].n);
     sg_rest_put_bytes(j, "stderr", "stderrBase64", r->output[SG_STREAM_ERR].p,
                       r->output[SG_STREAM_ERR].n);
     if (r->lost_bytes)
-        put_u64(j, "truncatedBytes", r->lost_bytes);
+        sg_rest_put_u64(j, "truncatedBytes", r->lost_bytes);
 }
 
 void sg_rest_put_result(struct sg_json *j, const struct sg_manager *m,
                         const struct sg_task_result *r)
 {
-    put_str(j, "ending", sg_task_ending_names[r->ending]);
+    sg_rest_put_text(j, "ending", sg_task_ending_names[r->ending]);
     put_error(j, &r->err);
     if (r->decision) {
         sg_json_key(j, "decision");
         sg_buf_add_str(j->out, r->decision); /* is JSON already */
         j->needs_comma = true;
     }
-    put_str(j, "tier", sg_wall_names[r->wall]);
+    sg_rest_put_text(j, "tier", sg_wall_names[r->wall]);
     put_output(j, r);
     put_files(j, r);
-    put_str(j, "sandbox", r->sandbox);
-    put_str(j, "approval", r->approval);
+    sg_rest_put_text(j, "sandbox", r->sandbox);
+    sg_rest_put_text(j, "approval", r->approval);
     sg_json_key(j, "wasParked");
     sg_json_bool(j, r->was_parked);
-    put_u64(j, "attempts", r->attempts);
-    put_str(j, "lastLoss", r->last_loss);
+    sg_rest_put_u64(j, "attempts", r->attempts);
+    sg_rest_put_text(j, "lastLoss", r->last_loss);
     put_times(j, &r->times);
     sg_json_key(j, "usage");
     sg_json_open(j, '{');
     sg_rest_put_amount_members(j, m, &r->amounts);
-    put_u64(j, "memoryPeakBytes", r->mem_peak_bytes);
+    sg_rest_put_u64(j, "memoryPeakBytes", r->mem_peak_bytes);
     sg_json_close(j, '}');
 }
 

@@ -11,34 +11,20 @@
 
 enum { LIMIT_MAX = 1000, FORKS_DEFAULT = 1 };
 
-static void put_str(struct sg_json *j, const char *key, const char *value)
-{
-    if (!value || !*value)
-        return;
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
-static void put_u64(struct sg_json *j, const char *key, uint64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, value);
-}
-
 static void put_snapshot(struct sg_json *j, const struct sg_manager *m, const struct sg_snapshot *t)
 {
     sg_json_open(j, '{');
-    put_str(j, "id", t->id.s);
-    put_str(j, "org", t->org->id.s);
-    put_str(j, "name", t->name);
-    put_str(j, "tag", t->tag);
-    put_str(j, "sandbox", t->sandbox);
-    put_str(j, "parent", t->parent);
-    put_str(j, "template", t->template);
-    put_u64(j, "bytes", t->bytes);
+    sg_rest_put_text(j, "id", t->id.s);
+    sg_rest_put_text(j, "org", t->org->id.s);
+    sg_rest_put_text(j, "name", t->name);
+    sg_rest_put_text(j, "tag", t->tag);
+    sg_rest_put_text(j, "sandbox", t->sandbox);
+    sg_rest_put_text(j, "parent", t->parent);
+    sg_rest_put_text(j, "template", t->template);
+    sg_rest_put_u64(j, "bytes", t->bytes);
     if (t->frozen_ns)
-        put_u64(j, "frozenUs", t->frozen_ns / 1000);
-    put_u64(j, "sandboxes", sg_snapshot_users(m, t));
+        sg_rest_put_u64(j, "frozenUs", t->frozen_ns / 1000);
+    sg_rest_put_u64(j, "sandboxes", sg_snapshot_users(m, t));
     sg_rest_put_time(j, "createdAt", t->created_ms);
     sg_json_close(j, '}');
 }
@@ -156,8 +142,8 @@ static void put_forked(struct sg_json *j, const struct sg_forked *f)
     } else {
         sg_json_key(j, "error");
         sg_json_open(j, '{');
-        put_str(j, "kind", sg_kind_name(f->err.kind));
-        put_str(j, "message", f->err.msg);
+        sg_rest_put_text(j, "kind", sg_kind_name(f->err.kind));
+        sg_rest_put_text(j, "message", f->err.msg);
         sg_json_close(j, '}');
     }
     sg_json_close(j, '}');
@@ -220,11 +206,11 @@ static void put_node(struct sg_json *j, const char *kind, const char *id, const 
                      const char *name, const char *state, int64_t created_ms)
 {
     sg_json_open(j, '{');
-    put_str(j, "kind", kind);
-    put_str(j, "id", id);
-    put_str(j, "parent", parent);
-    put_str(j, "name", name);
-    put_str(j, "state", state);
+    sg_rest_put_text(j, "kind", kind);
+    sg_rest_put_text(j, "id", id);
+    sg_rest_put_text(j, "parent", parent);
+    sg_rest_put_text(j, "name", name);
+    sg_rest_put_text(j, "state", state);
     sg_rest_put_time(j, "createdAt", created_ms);
     sg_json_close(j, '}');
 }
@@ -280,16 +266,16 @@ static void storage_known(void *arg, const struct sg_storage *st, const struct s
     sg_buf_init(&out, SG_REST_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    put_str(&j, "source", st->source);
-    put_str(&j, "why", st->why);
-    put_u64(&j, "totalBytes", st->total_bytes);
-    put_u64(&j, "freeBytes", st->free_bytes);
+    sg_rest_put_text(&j, "source", st->source);
+    sg_rest_put_text(&j, "why", st->why);
+    sg_rest_put_u64(&j, "totalBytes", st->total_bytes);
+    sg_rest_put_u64(&j, "freeBytes", st->free_bytes);
     sg_json_key(&j, "full");
     sg_json_bool(&j, st->is_full);
     sg_json_key(&j, "limitsHold");
     sg_json_bool(&j, st->is_counting);
-    put_u64(&j, "errors", st->errors);
-    put_u64(&j, "snapshots", st->snapshots);
+    sg_rest_put_u64(&j, "errors", st->errors);
+    sg_rest_put_u64(&j, "snapshots", st->snapshots);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }
@@ -324,7 +310,7 @@ static void collected(void *arg, const struct sg_gc_found *f, const struct sg_er
     sg_json_open(&j, '{');
     put_ids(&j, "snapshots", f->snapshots, f->snapshots_n);
     put_ids(&j, "artifacts", f->artifacts, f->artifacts_n);
-    put_u64(&j, "snapshotBytes", f->snapshot_bytes);
+    sg_rest_put_u64(&j, "snapshotBytes", f->snapshot_bytes);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }

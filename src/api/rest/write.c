@@ -33,7 +33,7 @@ void sg_rest_put_time(struct sg_json *j, const char *key, int64_t unix_ms)
     sg_json_str(j, text);
 }
 
-static void put_str(struct sg_json *j, const char *key, const char *value)
+void sg_rest_put_text(struct sg_json *j, const char *key, const char *value)
 {
     if (!value || !*value)
         return;
@@ -41,7 +41,7 @@ static void put_str(struct sg_json *j, const char *key, const char *value)
     sg_json_str(j, value);
 }
 
-static void put_u64(struct sg_json *j, const char *key, uint64_t value)
+void sg_rest_put_u64(struct sg_json *j, const char *key, uint64_t value)
 {
     sg_json_key(j, key);
     sg_json_u64(j, value);
@@ -63,11 +63,11 @@ static void put_limits(struct sg_json *j, const struct sg_sandbox *s)
     static const char *const controllers[] = { "memory", "cpu", "pids" };
     sg_json_key(j, "limits");
     sg_json_open(j, '{');
-    put_u64(j, "memoryBytes", s->limits.mem_bytes);
+    sg_rest_put_u64(j, "memoryBytes", s->limits.mem_bytes);
     sg_json_key(j, "cpus");
     sg_json_milli(j, s->limits.cpu_milli);
-    put_u64(j, "pids", s->limits.pids);
-    put_u64(j, "diskBytes", s->limits.disk_bytes);
+    sg_rest_put_u64(j, "pids", s->limits.pids);
+    sg_rest_put_u64(j, "diskBytes", s->limits.disk_bytes);
     sg_json_close(j, '}');
     sg_json_key(j, "unenforced");
     sg_json_open(j, '[');
@@ -80,12 +80,12 @@ static void put_limits(struct sg_json *j, const struct sg_sandbox *s)
 void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
 {
     sg_json_open(j, '{');
-    put_str(j, "id", s->id.s);
-    put_str(j, "org", s->org->id.s);
-    put_str(j, "template", s->template);
-    put_str(j, "state", sg_state_name(s->state));
-    put_str(j, "cause", s->cause);
-    put_str(j, "tier", sg_wall_names[s->wall]);
+    sg_rest_put_text(j, "id", s->id.s);
+    sg_rest_put_text(j, "org", s->org->id.s);
+    sg_rest_put_text(j, "template", s->template);
+    sg_rest_put_text(j, "state", sg_state_name(s->state));
+    sg_rest_put_text(j, "cause", s->cause);
+    sg_rest_put_text(j, "tier", sg_wall_names[s->wall]);
     if (s->decision) {
         sg_json_key(j, "decision");
         sg_buf_add_str(j->out, s->decision); /* is JSON already */
@@ -98,11 +98,11 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     sg_rest_put_time(j, "createdAt", s->created_ms);
     sg_rest_put_time(j, "startedAt", s->started_ms);
     sg_rest_put_time(j, "expiresAt", s->expires_ms);
-    put_u64(j, "timeoutMs", s->timeout_ms);
-    put_u64(j, "idleTimeoutMs", s->idle_ms);
-    put_str(j, "onExpiry", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
+    sg_rest_put_u64(j, "timeoutMs", s->timeout_ms);
+    sg_rest_put_u64(j, "idleTimeoutMs", s->idle_ms);
+    sg_rest_put_text(j, "onExpiry", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
     if (s->checkpoint_every)
-        put_u64(j, "checkpointEvery", s->checkpoint_every);
+        sg_rest_put_u64(j, "checkpointEvery", s->checkpoint_every);
     if (s->captures_n) {
         sg_json_key(j, "captureFiles");
         sg_json_open(j, '[');
@@ -110,21 +110,21 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
             sg_json_str(j, s->captures[i]);
         sg_json_close(j, ']');
     }
-    put_str(j, "user", s->user);
-    put_str(j, "workdir", s->workdir);
+    sg_rest_put_text(j, "user", s->user);
+    sg_rest_put_text(j, "workdir", s->workdir);
     sg_json_key(j, "wasParked");
     sg_json_bool(j, s->was_parked);
     sg_json_key(j, "retries");
     sg_json_open(j, '{');
-    put_u64(j, "left", s->retries_left);
-    put_u64(j, "used", s->retries_used);
+    sg_rest_put_u64(j, "left", s->retries_left);
+    sg_rest_put_u64(j, "used", s->retries_used);
     sg_json_close(j, '}');
-    put_u64(j, "execs", s->execs.n);
-    put_str(j, "storage", s->is_pooled ? "pool" : "tmpfs");
-    put_str(j, "snapshot", s->snapshot);
-    put_str(j, "parent", s->parent);
+    sg_rest_put_u64(j, "execs", s->execs.n);
+    sg_rest_put_text(j, "storage", s->is_pooled ? "pool" : "tmpfs");
+    sg_rest_put_text(j, "snapshot", s->snapshot);
+    sg_rest_put_text(j, "parent", s->parent);
     if (s->state == SBX_PAUSED) /* what is kept of it, and until when */
-        put_str(j, "paused", s->paused_snapshot ? "disk" : "memory");
+        sg_rest_put_text(j, "paused", s->paused_snapshot ? "disk" : "memory");
     sg_json_key(j, "network");
     sg_net_put(j, &s->network);
     sg_json_close(j, '}');
@@ -134,35 +134,35 @@ void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
 {
     const bool has_ended = x->ending != SG_EXEC_RUNNING;
     struct sg_amounts amounts;
-    put_str(j, "id", x->id.s);
-    put_str(j, "sandbox", x->sandbox->id.s);
-    put_u64(j, "pid", x->pid);
+    sg_rest_put_text(j, "id", x->id.s);
+    sg_rest_put_text(j, "sandbox", x->sandbox->id.s);
+    sg_rest_put_u64(j, "pid", x->pid);
     sg_json_key(j, "argv");
     sg_json_open(j, '[');
     for (char **a = x->argv; a && *a; a++)
         sg_json_str(j, *a);
     sg_json_close(j, ']');
-    put_str(j, "cwd", x->cwd);
-    put_str(j, "user", x->user);
+    sg_rest_put_text(j, "cwd", x->cwd);
+    sg_rest_put_text(j, "user", x->user);
     sg_json_key(j, "tty");
     sg_json_bool(j, x->has_tty);
     sg_json_key(j, "background");
     sg_json_bool(j, x->is_background);
-    put_str(j, "tag", x->tag);
-    put_str(j, "state", has_ended ? "ended" : "running");
+    sg_rest_put_text(j, "tag", x->tag);
+    sg_rest_put_text(j, "state", has_ended ? "ended" : "running");
     if (has_ended) {
-        put_str(j, "ending", sg_exec_ending_name(x->ending));
+        sg_rest_put_text(j, "ending", sg_exec_ending_name(x->ending));
         if (x->ending != SG_EXEC_LOST) /* nobody knows, and 0 would be a claim */
-            put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
+            sg_rest_put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
         if (x->signal)
-            put_u64(j, "signal", x->signal);
-        put_u64(j, "cpuMs", x->cpu_ns / 1000000);
+            sg_rest_put_u64(j, "signal", x->signal);
+        sg_rest_put_u64(j, "cpuMs", x->cpu_ns / 1000000);
         sg_exec_amounts(x, &amounts);
         sg_rest_put_amounts(j, x->sandbox->manager, &amounts);
     }
     sg_rest_put_time(j, "startedAt", x->started_ms);
     sg_rest_put_time(j, "endedAt", x->ended_ms);
-    put_u64(j, "outputBytes", x->total_bytes);
+    sg_rest_put_u64(j, "outputBytes", x->total_bytes);
     sg_json_key(j, "complete");
     sg_json_bool(j, x->is_complete);
 }
