@@ -8,16 +8,11 @@
  * nowhere else: one file at a time, the daemon keeps all that is still to be sent. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "base/log.h"
 #include "config/config.h"
 #include "ctl/chan.h"
 #include "export/post.h"
@@ -25,12 +20,10 @@
 #include "net/resolv.h"
 #include "sys/confine.h"
 #include "sys/kfile.h"
+#include "worker/worker.h"
 #include "base/banned.h"
 
-extern char **environ;
-
-enum { DAEMON_FD = 3, TEXT_MAX = 64 << 10, CA_MAX = 4 << 20, SPANS_MAX = 2 << 20 };
-enum { EXIT_SETTINGS = 2 }; /* they are wrong: the launcher need not try again */
+enum { TEXT_MAX = 64 << 10, CA_MAX = 4 << 20, SPANS_MAX = 2 << 20 };
 #define CA_FILE "/etc/ssl/certs/ca-certificates.crt"
 
 struct files { /* what was read; `options` borrows from it */
@@ -38,18 +31,6 @@ struct files { /* what was read; `options` borrows from it */
     char host_name[65];
     struct sg_post_options options;
 };
-
-static int check_descriptors(struct sg_err *err)
-{
-    int type = 0;
-    socklen_t n = sizeof type;
-    (void)close_range(DAEMON_FD + 1, ~0u, 0);
-    (void)fcntl(DAEMON_FD, F_SETFD, FD_CLOEXEC);
-    if (getsockopt(DAEMON_FD, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_SEQPACKET)
-        return sg_fail(err, SG_INVALID,
-                       "started without the daemon's socket; 'sandglass serve' starts it");
-    return 0;
-}
 
 /* ---- files ---- */
 
@@ -112,7 +93,7 @@ static int serve(const struct sg_post_options *o, struct sg_err *err)
     sg_auto_packet p;
     sg_packet_init(&p);
     for (;;) {
-        switch (sg_chan_recv(DAEMON_FD, 1u << SG_ROLE_EXPORT_ASK, true, &p, err)) {
+        switch (sg_chan_recv(SG_WORKER_FD, 1u << SG_ROLE_EXPORT_ASK, true, &p, err)) {
         case SG_RECV_CLOSED:
             return 0;
         case SG_RECV_ERROR:
@@ -129,56 +110,43 @@ static int serve(const struct sg_post_options *o, struct sg_err *err)
         m.x_posted = (struct sg_msg_x_posted) {
             .verdict = r.verdict, .status = r.status, .wait_ms = r.wait_ms, .why = sg_text_of(r.why)
         };
-        if (sg_chan_send(DAEMON_FD, &m, NULL, 0, true, err) < 0)
+        if (sg_chan_send(SG_WORKER_FD, &m, NULL, 0, true, err) < 0)
             return err->sys == EPIPE || err->sys == ECONNRESET ? 0 : -1;
     }
 }
 
-static int run(const struct sg_config *c, struct files *f, struct sg_err *err)
+static int confine_and_serve(const struct sg_config *c, struct files *f, struct sg_err *err)
 {
-    const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct sg_confine confine = { .name = "export",
                                         .id = SG_EXPORT_ID,
                                         .keeps_net = true,
                                         .filter = sg_seccomp_export,
                                         .filter_len = sg_seccomp_export_len };
     struct sg_confined confined;
-    if (sigaction(SIGPIPE, &ignore, NULL) < 0)
-        return sg_fail_sys(err, "ignore SIGPIPE");
     if (read_all(c, f, err) < 0 || sg_post_init(err) < 0 ||
         sg_confine(&confine, &confined, err) < 0)
         return -1;
     return serve(&f->options, err);
 }
 
-int main(void)
+static int run(const struct sg_config *c, struct sg_err *err)
 {
-    struct sg_err err = { 0 };
-    struct sg_config config;
-    struct sg_origins origins;
     static struct files files;
-    sg_log_init("sandglass-export", NULL);
-    sg_config_init(&config, &origins);
     sg_buf_init(&files.headers, SG_HEADERS_MAX_BYTES);
     sg_buf_init(&files.ca, CA_MAX);
     sg_buf_init(&files.hosts, TEXT_MAX);
     sg_buf_init(&files.servers, TEXT_MAX);
-    int got = check_descriptors(&err);
-    if (got == 0)
-        got = sg_config_load(&config, &origins, NULL, environ, &err);
-    if (got == 0) {
-        sg_log_init("sandglass-export", config.serve_log_level);
-        got = run(&config, &files, &err);
-    }
+    const int ret = confine_and_serve(c, &files, err);
     if (files.headers.p)
         explicit_bzero(files.headers.p, files.headers.n);
     sg_buf_done(&files.headers);
     sg_buf_done(&files.ca);
     sg_buf_done(&files.hosts);
     sg_buf_done(&files.servers);
-    sg_config_done(&config, &origins);
-    if (got < 0)
-        sg_log(SG_LOG_ERROR, "sandglass-export ends", SG_KV("why", err.msg),
-               SG_KV("where", err.where));
-    return got == 0 ? EXIT_SUCCESS : err.kind == SG_INVALID ? EXIT_SETTINGS : EXIT_FAILURE;
+    return ret;
+}
+
+int main(void)
+{
+    return sg_worker_main("sandglass-export", run);
 }

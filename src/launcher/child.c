@@ -17,6 +17,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "ctl/chan.h"
 #include "base/banned.h"
 
 extern char **environ;
@@ -110,6 +111,23 @@ int sg_child_spawn(struct sg_child *c, const int *fds, unsigned count, struct sg
         return 0;
     sg_child_abort(c);
     return sg_fail_sys(err, "watch the %s", c->ops->what);
+}
+
+int sg_child_spawn_joined(struct sg_child *c, struct sg_io *io, struct sg_err *err)
+{
+    int pair[2];
+    if (sg_chan_pair(pair, err) < 0)
+        return -1;
+    sg_auto_fd near = pair[0], far = pair[1];
+    if (sg_child_spawn(c, &far, 1, err) < 0)
+        return -1;
+    io->fd = sg_take_fd(&near);
+    if (sg_io_want(c->loop, io, EPOLLIN, err) < 0) {
+        sg_io_drop(c->loop, io);
+        sg_child_abort(c);
+        return -1;
+    }
+    return 0;
 }
 
 void sg_child_abort(struct sg_child *c)

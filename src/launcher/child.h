@@ -43,6 +43,9 @@ int sg_child_begin(struct sg_child *c, struct sg_loop *l, const struct sg_child_
                    char *program, const char *config, struct sg_err *err);
 /* For ops->start: `fds` (borrowed) are its descriptors 3, 4, ... */
 int sg_child_spawn(struct sg_child *c, const int *fds, unsigned count, struct sg_err *err);
+/* The same, with one descriptor: the far end of a connection whose near end `io` becomes, which has
+ * its `ready`. */
+int sg_child_spawn_joined(struct sg_child *c, struct sg_io *io, struct sg_err *err);
 /* The same: after a failure behind sg_child_spawn(). */
 void sg_child_abort(struct sg_child *c);
 void sg_child_kill(struct sg_child *c); /* it is started anew */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -143,18 +142,9 @@ static void on_word(struct sg_io *io, uint32_t events)
 static int start(struct sg_child *c, struct sg_err *err)
 {
     struct sg_launcher *l = SG_OWNER(c, struct sg_launcher, gate.child);
-    int pair[2];
-    if (sg_chan_pair(pair, err) < 0)
+    l->gate.io = (struct sg_io) { .fd = -1, .ready = on_word };
+    if (sg_child_spawn_joined(c, &l->gate.io, err) < 0)
         return -1;
-    sg_auto_fd near = pair[0], far = pair[1];
-    if (sg_child_spawn(c, &far, 1, err) < 0)
-        return -1;
-    l->gate.io = (struct sg_io) { .fd = sg_take_fd(&near), .ready = on_word };
-    if (sg_io_want(l->loop, &l->gate.io, EPOLLIN, err) < 0) {
-        sg_io_drop(l->loop, &l->gate.io);
-        sg_child_abort(c);
-        return -1;
-    }
     sg_gate_join(l);
     sg_timer_set(l->loop, &l->gate.retry, sg_loop_now(l->loop));
     return 0;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "base/auto.h"
 #include "base/log.h"
@@ -184,19 +183,8 @@ static void on_word(struct sg_io *io, uint32_t events)
 static int start(struct sg_child *c, struct sg_err *err)
 {
     struct sg_launcher *l = SG_OWNER(c, struct sg_launcher, keeper.child);
-    int pair[2];
-    if (sg_chan_pair(pair, err) < 0)
-        return -1;
-    sg_auto_fd near = pair[0], far = pair[1];
-    if (sg_child_spawn(c, &far, 1, err) < 0)
-        return -1;
-    l->keeper.io = (struct sg_io) { .fd = sg_take_fd(&near), .ready = on_word };
-    if (sg_io_want(l->loop, &l->keeper.io, EPOLLIN, err) < 0) {
-        sg_io_drop(l->loop, &l->keeper.io);
-        sg_child_abort(c);
-        return -1;
-    }
-    return 0;
+    l->keeper.io = (struct sg_io) { .fd = -1, .ready = on_word };
+    return sg_child_spawn_joined(c, &l->keeper.io, err);
 }
 
 static bool ended(struct sg_child *c, int status)
