@@ -8,8 +8,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "api/body_file.h"
 #include "api/e2b/e2b.h"
-#include "api/pour.h"
 #include "base/auto.h"
 #include "ctl/entry.h"
 #include "manager/files.h"
@@ -29,10 +29,7 @@ struct visit {
     int status;         /* of the reply */
     struct sg_buf *out; /* to be released, or NULL */
     int (*go)(struct visit *v, struct sg_sandbox *s, struct sg_err *err);
-    /* upload */
-    struct sg_file_write *write;
-    struct sg_pour pour;
-    bool is_last;
+    struct sg_body_file upload;
 };
 
 static const struct sg_msg_stated *stated_of(const struct sg_packet *p)
@@ -494,80 +491,23 @@ int sg_e2b_volume_read(struct sg_call *c, struct sg_err *err)
 
 /* ---- write ---- */
 
-static void committed(void *arg, const struct sg_err *err)
+static void written(struct sg_body_file *f, const struct sg_err *err)
 {
-    struct visit *v = arg;
+    struct visit *v = SG_OWNER(f, struct visit, upload);
     if (err)
         fail(v, err);
     else
         go_on(v, set_attributes);
 }
 
-static void commit(struct visit *v)
-{
-    struct sg_file_write *w = v->write;
-    v->call->on_gone = NULL;
-    v->write = NULL;
-    sg_pour_close(&v->pour);
-    sg_files_commit(w, committed, v);
-}
-
-static void emptied(struct sg_pour *p)
-{
-    struct visit *v = SG_OWNER(p, struct visit, pour);
-    if (v->is_last || p->is_broken)
-        commit(v);
-    else
-        sg_call_pause_body(v->call, false);
-}
-
 /* Our sandbox does not end while something comes. */
-static void stay(struct visit *v)
+static void stay(struct sg_body_file *f)
 {
+    struct visit *v = SG_OWNER(f, struct visit, upload);
     struct sg_call *c = v->call;
     struct sg_volume *volume = sg_volume_find(c->manager, &c->who, v->volume, NULL);
     if (volume)
         sg_volume_touch(c->manager, volume);
-}
-
-static void take_piece(struct sg_call *c, const void *p, size_t n, bool is_last)
-{
-    struct visit *v = c->state;
-    v->is_last = is_last;
-    stay(v);
-    if (!sg_pour_add(&v->pour, p, n)) {
-        sg_call_pause_body(c, true);
-    } else if (is_last || v->pour.is_broken) {
-        sg_call_pause_body(c, true);
-        commit(v);
-    }
-}
-
-static void sender_gone(struct sg_call *c)
-{
-    struct visit *v = c->state;
-    sg_pour_close(&v->pour);
-    sg_files_abandon(v->write);
-    sg_reply_end(c);
-}
-
-static void write_opened(void *arg, struct sg_file_write *w, int fd, const struct sg_err *err)
-{
-    struct visit *v = arg;
-    struct sg_call *c = v->call;
-    if (!w) {
-        fail(v, err);
-        return;
-    }
-    v->write = w;
-    sg_pour_open(&v->pour, sg_manager_loop(c->manager), fd, emptied);
-    if (c->is_gone) {
-        sender_gone(c);
-        return;
-    }
-    c->on_body = take_piece;
-    c->on_gone = sender_gone;
-    sg_call_pause_body(c, false);
 }
 
 static int open_write(struct visit *v, struct sg_sandbox *s, struct sg_err *err)
@@ -576,7 +516,8 @@ static int open_write(struct visit *v, struct sg_sandbox *s, struct sg_err *err)
                                     .path = v->path,
                                     .flags = v->force ? SG_WRITE_PARENTS : 0u,
                                     .mode = (uint32_t)v->mode };
-    return sg_files_write(s, &v->call->who, &f, write_opened, v, err);
+    v->upload = (struct sg_body_file) { .call = v->call, .moved = stay, .done = written };
+    return sg_body_file_begin(&v->upload, s, &f, err);
 }
 
 int sg_e2b_volume_write(struct sg_call *c, struct sg_err *err)
@@ -587,7 +528,6 @@ int sg_e2b_volume_write(struct sg_call *c, struct sg_err *err)
     v->status = 201;
     v->mode = v->mode == NO_ID ? MODE_FILE : v->mode;
     usual_owner(v);
-    c->state = v;
-    sg_call_pause_body(c, true);
+    sg_call_pause_body(c, true); /* until the volume can be reached */
     return again(v, open_write, err);
 }

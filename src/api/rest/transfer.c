@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/pour.h"
+#include "api/body_file.h"
 #include "api/rest/rest.h"
 #include "base/auto.h"
 #include "manager/files.h"
@@ -59,94 +59,24 @@ int sg_rest_file_get(struct sg_call *c, struct sg_err *err)
 
 /* ---- up ---- */
 
-struct upload {
-    struct sg_call *call;
-    struct sg_file_write *write; /* NULL: not opened yet, or over */
-    struct sg_pour pour;
-    uint64_t bytes;
-    bool is_last;
-};
-
 static void settled(struct sg_call *c, const struct sg_err *err)
 {
-    const struct upload *u = c->state;
+    const struct sg_body_file *f = c->state;
     char text[48];
     if (err) {
         sg_reply_error(c, err);
         return;
     }
-    (void)snprintf(text, sizeof text, "{\"bytes\":%llu}", (unsigned long long)u->bytes);
+    (void)snprintf(text, sizeof text, "{\"bytes\":%llu}", (unsigned long long)f->bytes);
     sg_reply_text(c, 200, "application/json", text);
 }
 
-static void committed(void *arg, const struct sg_err *err)
+static void written(struct sg_body_file *f, const struct sg_err *err)
 {
-    const struct upload *u = arg;
     if (err)
-        sg_reply_error(u->call, err);
+        sg_reply_error(f->call, err);
     else
-        sg_rest_settle(u->call, settled);
-}
-
-/* All is in the pipe, or the sandbox has given up: the answer tells. Who sent everything may close
- * his side. */
-static void commit(struct upload *u)
-{
-    struct sg_file_write *w = u->write;
-    u->call->on_gone = NULL;
-    u->write = NULL;
-    sg_pour_close(&u->pour);
-    sg_files_commit(w, committed, u);
-}
-
-static void emptied(struct sg_pour *p)
-{
-    struct upload *u = SG_OWNER(p, struct upload, pour);
-    if (u->is_last || p->is_broken)
-        commit(u);
-    else
-        sg_call_pause_body(u->call, false);
-}
-
-static void take_piece(struct sg_call *c, const void *p, size_t n, bool is_last)
-{
-    struct upload *u = c->state;
-    u->bytes += n;
-    u->is_last = is_last;
-    if (!sg_pour_add(&u->pour, p, n)) {
-        sg_call_pause_body(c, true);
-    } else if (is_last || u->pour.is_broken) {
-        sg_call_pause_body(c, true);
-        commit(u);
-    }
-}
-
-static void sender_gone(struct sg_call *c)
-{
-    struct upload *u = c->state;
-    sg_pour_close(&u->pour);
-    sg_files_abandon(u->write);
-    sg_reply_end(c);
-}
-
-/* The file is there: the body may come. */
-static void write_opened(void *arg, struct sg_file_write *w, int fd, const struct sg_err *err)
-{
-    struct upload *u = arg;
-    struct sg_call *c = u->call;
-    if (!w) {
-        sg_reply_error(c, err);
-        return;
-    }
-    u->write = w;
-    sg_pour_open(&u->pour, sg_manager_loop(c->manager), fd, emptied);
-    if (c->is_gone) {
-        sender_gone(c);
-        return;
-    }
-    c->on_body = take_piece;
-    c->on_gone = sender_gone;
-    sg_call_pause_body(c, false);
+        sg_rest_settle(f->call, settled);
 }
 
 static int upload(struct sg_call *c, uint32_t flags, uint32_t flags_without_mode,
@@ -164,13 +94,11 @@ static int upload(struct sg_call *c, uint32_t flags, uint32_t flags_without_mode
         return -1;
     if (!mode)
         f.flags |= flags_without_mode;
-    struct upload *u = sg_arena_alloc(&c->arena, sizeof *u);
+    struct sg_body_file *u = sg_arena_alloc(&c->arena, sizeof *u);
     if (!u)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
-    *u = (struct upload) { .call = c };
-    c->state = u;
-    sg_call_pause_body(c, true);
-    return sg_files_write(s, &c->who, &f, write_opened, u, err);
+    *u = (struct sg_body_file) { .call = c, .done = written };
+    return sg_body_file_begin(u, s, &f, err);
 }
 
 int sg_rest_file_put(struct sg_call *c, struct sg_err *err)
