@@ -216,6 +216,28 @@ def test_the_settings_of_a_named_file_count(user):
     assert done.returncode == 0 and (user.home / "kept" / "templates").is_dir()
 
 
+CRIU = """#!/bin/sh
+case $1 in
+--version) echo 'Version: 9.8.7' ;;
+check) echo "$SAYS"; exit $ENDS ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("ends, says, told", [
+    (0, "Looks good.", ["criu 9.8.7 works", "takes no process of a sandbox"]),
+    (1, "Error: no vDSO", ["'criu check' of 9.8.7 fails: Error: no vDSO"])])
+def test_a_criu_is_named_with_its_version_and_why_it_is_not_used(root, tmp_path, ends, says, told):
+    (tmp_path / "criu").write_text(CRIU)
+    (tmp_path / "criu").chmod(0o755)
+    report, _ = doctor(root, "unshare", "-m", "sh", "-c",
+                       f"mount --bind {tmp_path} /usr/local/sbin; SAYS='{says}' ENDS={ends} exec \"$@\"", "sh")
+    line = by_name(report)["pause to disk"]
+    assert line["status"] == "missing" and "ends with the machine" in line["detail"]
+    assert all(text in line["detail"] for text in told), line
+    assert "--drop-memory" in line["fix"]
+
+
 def test_takes_no_arguments(root):
     done = root.sandglass("doctor", "now")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
