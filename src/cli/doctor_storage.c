@@ -139,7 +139,7 @@ static int run_criu(const char *path, const char *verb, char *ret_line, size_t c
  * with its version and its own words, so that nobody believes that installing one changes it. */
 static void probe_memory_pause(const struct sg_probe_env *env, struct sg_finding *ret)
 {
-    static const char kept[] = "the memory of a paused sandbox ends with the machine";
+    static const char kept[] = "pauses are by the freezer, and their memory ends with the machine";
     char line[60] = "", version[40] = "";
     sg_auto_free char *criu = find_program("criu");
     sg_found_fix(ret, "pause with memory dropped (--drop-memory) for one that survives a restart");
