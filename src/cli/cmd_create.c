@@ -103,7 +103,8 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
         sg_json_key(&j, "onExpiry");
         sg_json_str(&j, c->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
     }
-    if (sg_cli_has_flag(cli, "net") || c->net_allow.n || c->net_block.n) {
+    if (sg_cli_has_flag(cli, "net") || c->net_allow.n || c->net_block.n || c->net_private.n ||
+        c->net_name[0]) {
         sg_json_key(&j, "network");
         sg_put_network(&j, cli);
     }

@@ -130,6 +130,12 @@ void sg_put_network(struct sg_json *j, const struct sg_cli *cli)
         put_list(j, "allow", &c->net_allow);
     if (c->net_block.n)
         put_list(j, "deny", &c->net_block);
+    if (c->net_private.n)
+        put_list(j, "networks", &c->net_private);
+    if (c->net_name[0]) {
+        sg_json_key(j, "name");
+        sg_json_str(j, c->net_name);
+    }
     sg_json_close(j, '}');
 }
 

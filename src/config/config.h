@@ -51,6 +51,8 @@ struct sg_config {
     uint64_t serve_reconcile_ms;                          /* 0: never */
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
     struct sg_strlist net_allow, net_block;               /* create, net set: rules */
+    struct sg_strlist net_private;                        /* create, net set: private networks */
+    char *net_name;                                       /* "": its id */
     struct sg_strlist gate_resolvers, gate_permit;        /* addresses; networks */
     char *router_rules;                     /* "": the default place, if there is one */
     char *gvisor_runtime, *gvisor_platform; /* "": no tier gvisor; the runtime's own choice */

@@ -113,12 +113,14 @@ enum sg_msg_type {
     /* daemon to gate */
     SG_MSG_G_POLICY,
     SG_MSG_G_CRED,
+    SG_MSG_G_MET,
     /* gate to daemon: same id as the question */
     SG_MSG_G_DONE,
     SG_MSG_G_FAILED,
     /* gate to daemon, unasked */
     SG_MSG_G_DECISION,
     SG_MSG_G_USAGE,
+    SG_MSG_G_MEET,
     /* launcher to an init that came to it: first of all */
     SG_MSG_JOIN,
     /* launcher to keeper */
@@ -498,6 +500,8 @@ struct sg_msg {
         struct sg_msg_g_cred g_cred;
         struct sg_msg_g_decision g_decision;
         struct sg_msg_g_usage g_usage;
+        struct sg_msg_g_meet g_meet;
+        struct sg_msg_g_met g_met;
         struct sg_msg_join join;
         struct sg_msg_k_make k_make;
         struct sg_msg_k_name k_name;

@@ -22,6 +22,8 @@ struct sg_msg_g_policy {
     uint32_t above;       /* of its own: which were sent before it, 1 << layer */
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
     struct sg_texts allow, deny;
+    struct sg_texts networks; /* private ones that it is on */
+    struct sg_text org, name; /* whose they are; what it is called on them */
 };
 /* One part of a sandbox's credentials; from FIRST to LAST they are a set (gate/creds.h). */
 enum { SG_G_FIRST = 1, SG_G_LAST = 2, SG_G_PLAIN = 4 }; /* PLAIN: also without TLS */
@@ -39,6 +41,16 @@ struct sg_msg_g_decision {
     uint32_t is_allowed, flags, port, skipped; /* skipped: decisions that were too many to tell */
     uint64_t at_ms, duration_ms, bytes_out, bytes_in;
     struct sg_text name, address, rule;
+};
+/* A connection into another sandbox of a network. G_MET answers it, with a socket or with why not.
+ */
+struct sg_msg_g_meet {
+    struct sg_text sandbox, to; /* whose connection it is; where it goes */
+    uint32_t ticket, port;
+};
+struct sg_msg_g_met {
+    struct sg_text sandbox, to;
+    uint32_t ticket, sys; /* sys: of a failure, which has no descriptor */
 };
 struct sg_msg_g_usage { /* since the last one */
     struct sg_text sandbox;

@@ -191,6 +191,9 @@ static const struct sg_field g_policy[] = {
     U64(g_policy, connections_per_s),
     TEXTS(g_policy, allow),
     TEXTS(g_policy, deny),
+    TEXTS(g_policy, networks),
+    TEXT(g_policy, org, SG_CTL_MAX_TAG),
+    TEXT(g_policy, name, NET_NAME_MAX),
 };
 enum { CRED_NAME_MAX = 256, CRED_VALUE_MAX = 96 << 10, CRED_ID_MAX = 128 };
 static const struct sg_field g_cred[] = {
@@ -215,6 +218,18 @@ static const struct sg_field g_decision[] = {
     TEXT(g_decision, name, NET_NAME_MAX),
     TEXT(g_decision, address, NET_ADDR_MAX),
     TEXT(g_decision, rule, NET_RULE_MAX),
+};
+static const struct sg_field g_meet[] = {
+    TEXT(g_meet, sandbox, SG_CTL_MAX_TAG),
+    TEXT(g_meet, to, SG_CTL_MAX_TAG),
+    U32(g_meet, ticket, ANY),
+    U32(g_meet, port, 65535),
+};
+static const struct sg_field g_met[] = {
+    TEXT(g_met, sandbox, SG_CTL_MAX_TAG),
+    TEXT(g_met, to, SG_CTL_MAX_TAG),
+    U32(g_met, ticket, ANY),
+    U32(g_met, sys, ANY),
 };
 static const struct sg_field g_usage[] = {
     TEXT(g_usage, sandbox, SG_CTL_MAX_TAG),
@@ -331,10 +346,12 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_G_DAEMON] = { "g_daemon", SG_ROLE_ORDER, 1, 0, NULL },
     [SG_MSG_G_POLICY] = ROW("g_policy", SG_ROLE_GATE_ASK, 0, g_policy),
     [SG_MSG_G_CRED] = ROW("g_cred", SG_ROLE_GATE_ASK, 0, g_cred),
+    [SG_MSG_G_MET] = ROW("g_met", SG_ROLE_GATE_ASK, 1, g_met),
     [SG_MSG_G_DONE] = BARE("g_done", SG_ROLE_GATE_ANSWER),
     [SG_MSG_G_FAILED] = ROW("g_failed", SG_ROLE_GATE_ANSWER, 0, error),
     [SG_MSG_G_DECISION] = ROW("g_decision", SG_ROLE_GATE_NEWS, 0, g_decision),
     [SG_MSG_G_USAGE] = ROW("g_usage", SG_ROLE_GATE_NEWS, 0, g_usage),
+    [SG_MSG_G_MEET] = ROW("g_meet", SG_ROLE_GATE_NEWS, 0, g_meet),
     [SG_MSG_JOIN] = ROW("join", SG_ROLE_JOIN, SG_JOIN_FD_COUNT, join),
     [SG_MSG_K_MAKE] = ROW("k_make", SG_ROLE_KEEPER_ASK, 0, k_make),
     [SG_MSG_K_REMOVE] = ROW("k_remove", SG_ROLE_KEEPER_ASK, 0, k_name),

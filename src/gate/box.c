@@ -88,6 +88,7 @@ int sg_gate_box_attach(struct sg_gate_box *b, struct sg_packet *p, struct sg_err
     if (sg_acceptor_open(&b->tcp, b->gate->loop, sg_packet_take_fd(p, SG_G_TCP), sg_gate_flow_came,
                          err) < 0)
         return -1;
+    sg_gate_meet_changed(b);
     return sg_io_want(b->gate->loop, &b->udp, EPOLLIN, err);
 }
 
@@ -110,6 +111,7 @@ void sg_gate_box_free(struct sg_gate_box *b)
     sg_gate_dns_forget(b);
     sg_gate_flow_forget(b);
     sg_gate_udp_forget(b);
+    sg_gate_meet_leave(b);
     forget_names(b);
     sg_policy_done(&b->policy);
     drop_policies(b->layers);
@@ -130,6 +132,15 @@ static int add_all(struct sg_netrules *r, struct sg_texts list, struct sg_err *e
     return 0;
 }
 
+static int add_networks(struct sg_netnames *n, const struct sg_msg_g_policy *m, struct sg_err *err)
+{
+    struct sg_texts list = m->networks;
+    for (struct sg_text one; sg_text_next(&list, &one);)
+        if (sg_netnames_add(n, (struct sg_str) { one.p, one.n }, err) < 0)
+            return -1;
+    return m->name.n ? sg_netnames_call(n, (struct sg_str) { m->name.p, m->name.n }, err) : 0;
+}
+
 static int read_policy(const struct sg_msg_g_policy *m, struct sg_policy *ret, struct sg_err *err)
 {
     static const char *const words[] = { NULL, "template", "organisation" };
@@ -142,7 +153,7 @@ static int read_policy(const struct sg_msg_g_policy *m, struct sg_policy *ret, s
                            .connections_per_s = m->connections_per_s,
                            .layer = words[m->layer] };
     if (m->mbps > SG_POLICY_MBPS_MAX || add_all(&p.allow, m->allow, err) < 0 ||
-        add_all(&p.deny, m->deny, err) < 0) {
+        add_all(&p.deny, m->deny, err) < 0 || add_networks(&p.networks, m, err) < 0) {
         sg_policy_done(&p);
         return m->mbps > SG_POLICY_MBPS_MAX ? sg_fail(err, SG_INVALID, "mbps is too large") : -1;
     }
@@ -207,10 +218,12 @@ int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, s
     sg_policy_done(&b->policy);
     b->policy = p;
     b->has_policy = is_whole;
+    (void)snprintf(b->org, sizeof b->org, "%s", m->org.p);
     b->flow_rate = (struct sg_bucket) { 0 };
     b->allowance_at_ns = 0;
     sg_gate_flow_recheck(b);
     sg_gate_udp_recheck(b);
+    sg_gate_meet_changed(b);
     return is_whole ? 0 : sg_fail(err, SG_INVALID, "a policy without those above it");
 }
 

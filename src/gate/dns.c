@@ -111,6 +111,17 @@ static void refuse(struct sg_gate_box *b, const struct sg_datagram *d, const str
     reply(b, d, q, &r);
 }
 
+/* Who is on the network is known here; IPv6 clients find it as they find every name. */
+static void answer_member(struct sg_gate_box *b, const struct sg_datagram *d,
+                          const struct sg_dns_query *q)
+{
+    struct sg_netverdict v;
+    if (sg_gate_member(b, q->name, &v))
+        answer(b, d, q, &(struct sg_resolved) { .rcode = SG_DNS_OK, .count = 1 });
+    else
+        refuse(b, d, q, v.rule);
+}
+
 void sg_gate_dns(struct sg_gate_box *b, const struct sg_datagram *d)
 {
     struct sg_dns_query q;
@@ -135,6 +146,8 @@ void sg_gate_dns(struct sg_gate_box *b, const struct sg_datagram *d)
     sg_policy_judge(sg_gate_box_rules(b), &b->gate->permitted, &t, &v);
     if (!v.is_allowed)
         refuse(b, d, &q, v.rule);
+    else if (sg_gate_is_private(b, name.s))
+        answer_member(b, d, &q);
     else if (q.type == SG_DNS_A || q.type == SG_DNS_AAAA)
         look_up(b, d, &q);
     else

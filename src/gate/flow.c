@@ -21,6 +21,18 @@ static const uint64_t DIAL_NS = 15 * SECOND, LINGER_NS = 2 * SECOND;
 
 /* ---- end ---- */
 
+/* Somebody inside may hold it, too: it ends for them as well, and to close it must not wait for
+ * whatever they have asked for. */
+static void leave_peer(const struct sg_flow *f)
+{
+    const struct linger none = { 0 };
+    if (!f->peer[0] || f->server.fd < 0)
+        return;
+    (void)shutdown(f->server.fd, SHUT_RDWR);
+    if (f->up.is_shut && f->down.is_shut) /* else it is reset */
+        (void)setsockopt(f->server.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 static void free_flow(struct sg_flow *f)
 {
     struct sg_loop *l = f->box->gate->loop;
@@ -29,6 +41,7 @@ static void free_flow(struct sg_flow *f)
     sg_timer_stop(l, &f->timer);
     sg_flow_stop_waiting(f);
     sg_term_free(f->term);
+    leave_peer(f);
     sg_io_drop(l, &f->client);
     sg_io_drop(l, &f->server);
     sg_way_done(&f->up);
@@ -200,6 +213,13 @@ static void on_server(struct sg_io *io, uint32_t events)
     }
 }
 
+void sg_flow_met(struct sg_flow *f, int fd)
+{
+    f->server = (struct sg_io) { .fd = fd, .ready = on_server };
+    set_options(fd);
+    connected(f);
+}
+
 static void dial_late(struct sg_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
@@ -277,6 +297,8 @@ static void judge_name(struct sg_flow *f, const char *name)
     judge(f, NULL, &v);
     if (!v.is_allowed)
         refuse(f, v.rule);
+    else if (sg_gate_is_private(f->box, f->name))
+        sg_flow_meet(f, v.rule);
     else if (sg_resolve(f->box->gate->resolver, f->name, &f->lookup, &known))
         resolved(&f->lookup, known);
 }

@@ -34,6 +34,8 @@ struct sg_flow {
     char *name; /* owned; NULL: an address as such */
     char *rule; /* owned: what allowed it */
     uint64_t began_ns;
+    char peer[SG_CTL_MAX_TAG + 1]; /* the sandbox that it leads into; "": none */
+    uint32_t ticket;               /* of the question for that */
     struct sg_lookup lookup;
     struct sg_timer timer; /* until it is dialled; until a refusal was read */
     struct sg_addr addrs[SG_FLOW_ADDRS];
@@ -57,6 +59,14 @@ void sg_flow_end(struct sg_flow *f, const char *why);
 void sg_flow_tell(struct sg_flow *f, bool is_allowed, const char *rule);
 /* Turns it down, in words where the client speaks HTTP, and frees it then or later. */
 void sg_flow_refuse(struct sg_flow *f, const char *rule, bool speaks_http);
+
+/* The other sandbox's end, for one that waits for it; takes it. */
+void sg_flow_met(struct sg_flow *f, int fd);
+
+/* ---- meet.c ---- */
+
+/* A name of a private network, which `rule` allows. */
+void sg_flow_meet(struct sg_flow *f, const char *rule);
 
 /* ---- sniff.c ---- */
 

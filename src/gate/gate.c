@@ -124,6 +124,18 @@ void sg_gate_tell(struct sg_gate_box *b, const struct sg_decision *d)
     send_daemon(b->gate, &m);
 }
 
+/* Somebody waits: at once, or not at all. */
+bool sg_gate_ask_meet(struct sg_gate_box *b, const char *to, uint32_t ticket, uint16_t port)
+{
+    struct sg_msg m = { .type = SG_MSG_G_MEET };
+    if (b->gate->daemon.fd < 0)
+        return false;
+    m.g_meet = (struct sg_msg_g_meet) { sg_text_of(b->id), sg_text_of(to), ticket, port };
+    send_daemon(b->gate, &m);
+    flush(b->gate);
+    return true;
+}
+
 static void tell_usage(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_gate *g = SG_OWNER(t, struct sg_gate, usage);
@@ -168,6 +180,20 @@ static void set_cred(struct sg_gate *g, const struct sg_msg *q)
     answer(g, q->id, q->epoch, ret < 0 ? &err : NULL);
 }
 
+static void take_met(struct sg_gate *g, const struct sg_msg *q)
+{
+    const uint32_t id = q->id, epoch = q->epoch;
+    sg_gate_met(g, &g->packet);
+    answer(g, id, epoch, NULL);
+}
+
+/* One row for each message of SG_ROLE_GATE_ASK. */
+static void (*const heard[])(struct sg_gate *g, const struct sg_msg *q) = {
+    [SG_MSG_G_POLICY] = set_policy,
+    [SG_MSG_G_CRED] = set_cred,
+    [SG_MSG_G_MET] = take_met,
+};
+
 static void lose_daemon(struct sg_gate *g)
 {
     sg_io_drop(g->loop, &g->daemon);
@@ -190,11 +216,13 @@ static void on_daemon(struct sg_io *io, uint32_t events)
         struct sg_err err = { 0 };
         switch (sg_chan_recv(io->fd, 1u << SG_ROLE_GATE_ASK, false, &g->packet, &err)) {
         case SG_RECV_MESSAGE:
-            (g->packet.msg.type == SG_MSG_G_CRED ? set_cred : set_policy)(g, &g->packet.msg);
+            heard[g->packet.msg.type](g, &g->packet.msg);
             break;
         case SG_RECV_AGAIN:
             return;
         case SG_RECV_ERROR:
+            if (err.kind == SG_EXHAUSTED) /* no descriptor was left for it: who waits gives up */
+                break;
             sg_log(SG_LOG_ERROR, "the daemon's connection is over", SG_KV("why", err.msg));
             lose_daemon(g);
             return;
@@ -289,6 +317,7 @@ struct sg_gate *sg_gate_new(struct sg_loop *l, const struct sg_gate_options *o, 
     sg_packet_init(&g->packet);
     sg_buf_init(&g->out, SG_CTL_MAX_BYTES);
     sg_map_init(&g->boxes);
+    sg_map_init(&g->members);
     g->resolver = sg_resolver_new(l);
     if (take_settings(g, o, err) < 0 || sg_io_want(l, &g->launcher, EPOLLIN, err) < 0) {
         sg_gate_free(g);
@@ -318,6 +347,7 @@ void sg_gate_free(struct sg_gate *g)
     sg_trust_free(g->trust);
     sg_nets_done(&g->permitted);
     sg_map_done(&g->boxes);
+    sg_map_done(&g->members);
     sg_packet_done(&g->packet);
     sg_buf_done(&g->out);
     free(g);

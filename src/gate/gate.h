@@ -8,6 +8,7 @@
  *     resolve.c  our own questions, upstream
  *     flow.c     one connection: judged, dialled          relay.c    joined
  *     sniff.c    what a connection says of itself         web.c      the same for all of HTTP/1
+ *     meet.c     connections into other sandboxes of a private network
  *     udp.c      datagrams, where a rule allows them      own.c      is it this machine?
  *     creds.c    secrets of a sandbox          swap.c     placeholders and values in bytes
  *     term.c     connections that are looked into, whose requests rewrite_*.c writes anew
@@ -52,6 +53,13 @@ struct sg_bound { /* a synthetic address and its name */
     char *name; /* owned */
 };
 
+/* What a sandbox is called on one of its private networks: "org/db.team.internal". */
+struct sg_membership {
+    char *key; /* owned */
+    struct sg_gate_box *box;
+    struct sg_membership *next; /* others that are called the same */
+};
+
 struct sg_gate_box {
     struct sg_gate *gate;
     char id[SG_CTL_MAX_TAG + 1];
@@ -60,6 +68,9 @@ struct sg_gate_box {
     struct sg_io udp;
     int link_fd, raw_fds[2]; /* raw: IPv4, IPv6 */
     struct sg_policy policy;
+    char org[SG_CTL_MAX_TAG + 1]; /* whose private networks it may be on */
+    struct sg_membership memberships[SG_NETNAMES_MAX];
+    unsigned membership_count;
     struct sg_policy layers[SG_LAYER_COUNT], coming[SG_LAYER_COUNT]; /* above it; before it is */
     uint32_t coming_mask;                                            /* 1 << layer */
     struct sg_creds *creds, *coming_creds; /* owned; NULL: none; not whole yet (gate/creds.h) */
@@ -97,6 +108,7 @@ struct sg_gate {
     struct sg_told *told, **told_end; /* owned: what waits for the daemon */
     unsigned told_count;
     struct sg_map boxes;
+    struct sg_map members; /* first of each key (struct sg_membership) */
     struct sg_nets permitted;
     struct sg_resolver *resolver;
     struct sg_timer usage, refill, telling;
@@ -127,6 +139,9 @@ struct sg_decision {
     uint64_t began_ns, bytes_out, bytes_in;
 };
 void sg_gate_tell(struct sg_gate_box *b, const struct sg_decision *d);
+/* Asks the daemon for a connection into another sandbox; sg_gate_met() has the answer. False: there
+ * is no daemon for now. */
+bool sg_gate_ask_meet(struct sg_gate_box *b, const char *to, uint32_t ticket, uint16_t port);
 
 /* ---- box.c ---- */
 
@@ -173,6 +188,19 @@ void sg_gate_udp_forget(struct sg_gate_box *b);
 void sg_gate_flow_came(struct sg_acceptor *a, int fd);
 void sg_gate_flow_recheck(struct sg_gate_box *b);
 void sg_gate_flow_forget(struct sg_gate_box *b);
+
+/* ---- meet.c ---- */
+
+/* Whether the name is of a private network that it is on. */
+bool sg_gate_is_private(const struct sg_gate_box *b, const char *name);
+/* Who is called that there; NULL: `ret` says why nobody is. */
+const struct sg_gate_box *sg_gate_member(const struct sg_gate_box *b, const char *name,
+                                         struct sg_netverdict *ret);
+void sg_gate_met(struct sg_gate *g, struct sg_packet *p);
+/* Its policy or its sockets have changed, or it ends: who is with one that is no longer there is
+ * parted from it. */
+void sg_gate_meet_changed(struct sg_gate_box *b);
+void sg_gate_meet_leave(struct sg_gate_box *b);
 
 /* ---- own.c ---- */
 

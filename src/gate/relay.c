@@ -2,7 +2,9 @@
 /* Bytes between the two sockets of a flow, by splice(2): through a pipe that is borrowed only while
  * there is something in it, so that an idle connection costs its two descriptors and little else.
  * Both sockets are our own (nobody in the sandbox shares the open file), so that they may be
- * spliced. */
+ * spliced. The end of another sandbox is not: its init has dialled, and who has taken over init
+ * could make us wait in a splice by taking O_NONBLOCK away. Those are copied, each call with its
+ * own word on that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +18,14 @@
 #include "gate/term.h"
 #include "base/banned.h"
 
-enum { PIPE_BYTES = 256 << 10, CHUNK = PIPE_BYTES, ROUNDS = 8, POOL_MAX = 64 };
+enum {
+    PIPE_BYTES = 256 << 10,
+    CHUNK = PIPE_BYTES,
+    ROUNDS = 8,
+    POOL_MAX = 64,
+    PIECE = 4096,
+    PIECES = 64
+};
 static const uint64_t REFILL_NS = 5000000;
 
 /* ---- pipes ---- */
@@ -172,6 +181,54 @@ static int pump(struct sg_flow *f, struct sg_way *w, int from, int to)
     return got < 0 ? -1 : 0;
 }
 
+/* ---- the same for the ends of other sandboxes ---- */
+
+/* What is not taken at once waits in the pipe: a piece fits into the smallest. */
+static int hand_on(struct sg_flow *f, struct sg_way *w, int to, const uint8_t *p, size_t n)
+{
+    const ssize_t put = send(to, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (put < 0 && !is_later())
+        return -1;
+    const size_t done = put > 0 ? (size_t)put : 0;
+    w->held = n - done;
+    w->bytes += done;
+    sg_gate_box_count(f->box, w == &f->up ? done : 0, w == &f->up ? 0 : done);
+    if (!w->held)
+        return 0;
+    return take_pipe(w) && write(w->pipe[1], p + done, w->held) == (ssize_t)w->held ? 1 : -1;
+}
+
+static int copy_piece(struct sg_flow *f, struct sg_way *w, int from, int to)
+{
+    static uint8_t bytes[PIECE];
+    if (w->held)
+        return read(w->pipe[0], bytes, w->held) == (ssize_t)w->held
+                   ? hand_on(f, w, to, bytes, w->held)
+                   : -1;
+    const size_t n = sg_gate_box_allow(f->box, sizeof bytes);
+    if (n == 0) {
+        sg_flow_wait_for_allowance(f);
+        return 1;
+    }
+    const ssize_t got = recv(from, bytes, n, MSG_DONTWAIT);
+    if (got < 0)
+        return is_later() ? 1 : -1;
+    w->has_ended = got == 0;
+    return got ? hand_on(f, w, to, bytes, (size_t)got) : 0;
+}
+
+static int copy(struct sg_flow *f, struct sg_way *w, int from, int to)
+{
+    int got = 0;
+    for (unsigned i = 0; i < PIECES && got == 0 && !w->is_shut; i++) {
+        if (w->held || !w->has_ended)
+            got = copy_piece(f, w, from, to);
+        shut_if_done(w, to);
+    }
+    give_pipe(w);
+    return got < 0 ? -1 : 0;
+}
+
 /* ---- the same for requests that are followed: copied, for they are looked at ---- */
 
 /* What may go on and did not go at once is kept in the flow's buffer; 1: some is left. */
@@ -273,13 +330,14 @@ void sg_flow_relay(struct sg_flow *f)
         sg_term_pump(f);
         return;
     }
+    int (*const move)(struct sg_flow *, struct sg_way *, int, int) = f->peer[0] ? copy : pump;
     int got = 0;
     if (f->is_asking)
         got = look_at_answer(f);
     if (got == 0)
-        got = pump(f, &f->down, f->server.fd, f->client.fd);
+        got = move(f, &f->down, f->server.fd, f->client.fd);
     if (got == 0 && f->is_sniffed)
-        got = f->web ? pump_web(f) : pump(f, &f->up, f->client.fd, f->server.fd);
+        got = f->web ? pump_web(f) : move(f, &f->up, f->client.fd, f->server.fd);
     if (got > 0)
         return;
     if (got < 0 || (f->up.is_shut && f->down.is_shut))

@@ -210,6 +210,8 @@ static int choose_wall(struct sg_manager *m, const struct sg_who *who, const str
     if (p->ask.wish < 0)
         p->ask.wish = wish_of_template(m, p->template);
     p->ask.network = (enum sg_need_net)(p->network ? p->network->mode : SG_MODE_NONE);
+    if (p->network && p->network->networks.n && p->ask.network == SG_NEED_NET_NONE)
+        p->ask.network = SG_NEED_NET_FILTERED; /* a tier that has a gate */
     if (sg_manager_route(m, who, &p->ask, &p->decision, err) < 0 ||
         sg_decision_error(&p->decision, err) < 0)
         return -1;
@@ -321,6 +323,8 @@ int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
         sg_creds_copy(&s->creds, c->creds);
     if ((unsigned)p.decision.network < (unsigned)s->network.mode) /* what the rules leave of it */
         s->network.mode = (enum sg_net_mode)p.decision.network;
+    if (p.decision.network == SG_NEED_NET_NONE)
+        sg_netnames_done(&s->network.networks);
     s->created_ms = sg_manager_unix_ms();
     s->life->trace = who->trace;
     sg_pairs_copy(&s->metadata, c->metadata, c->metadata_n);

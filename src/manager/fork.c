@@ -141,6 +141,7 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     sg_pairs_copy(&w->metadata, s->metadata.v, s->metadata.n);
     sg_pairs_copy(&w->env, s->env.v, s->env.n);
     sg_net_copy(&w->network, &s->network);
+    free(sg_take_ptr(&w->network.networks.own)); /* that is what its parent is called */
     sg_creds_copy(&w->creds, &s->creds);
     copy_mounts(w, &s->mounts);
     sg_ask_init(&w->ask, SG_OPERATION_DEFAULT);

@@ -279,6 +279,7 @@ void sg_net_open(struct sg_sandbox *s);
 void sg_net_reopen(struct sg_sandbox *s); /* of an adopted one */
 void sg_net_tell(struct sg_sandbox *s);   /* what lies above its policy has changed */
 void sg_net_gate(void *manager, int fd);  /* a new connection to the gate; takes it */
+void sg_net_meet(struct sg_manager *m, const struct sg_msg_g_meet *q); /* the gate asks for it */
 void sg_net_free(struct sg_manager *m, const struct sg_err *err);
 
 /* ---- net_layer.c ---- */

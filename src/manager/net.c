@@ -30,10 +30,11 @@ static int pack(const struct sg_netrules *r, struct sg_buf *store, struct sg_tex
 static int tell_layer(struct sg_sandbox *s, const struct sg_policy *p, uint32_t layer,
                       uint32_t above, sg_peer_answer *answered, void *arg, struct sg_err *err)
 {
-    sg_auto_buf allow, deny;
+    sg_auto_buf allow, deny, networks;
     struct sg_msg m = { .type = SG_MSG_G_POLICY };
     sg_buf_init(&allow, SG_CTL_MAX_BYTES);
     sg_buf_init(&deny, SG_CTL_MAX_BYTES);
+    sg_buf_init(&networks, SG_CTL_MAX_BYTES);
     m.g_policy = (struct sg_msg_g_policy) {
         .sandbox = sg_text_of(s->id.s),
         .mode = p->mode,
@@ -44,9 +45,12 @@ static int tell_layer(struct sg_sandbox *s, const struct sg_policy *p, uint32_t 
         .max_bytes = p->max_bytes,
         .max_connections = p->max_connections,
         .connections_per_s = p->connections_per_s,
+        .org = sg_text_of(s->org->id.s),
+        .name = sg_text_of(p->networks.own ? p->networks.own : ""),
     };
     if (pack(&p->allow, &allow, &m.g_policy.allow, err) < 0 ||
-        pack(&p->deny, &deny, &m.g_policy.deny, err) < 0)
+        pack(&p->deny, &deny, &m.g_policy.deny, err) < 0 ||
+        sg_texts_pack(p->networks.v, &networks, &m.g_policy.networks, err) < 0)
         return -1;
     return sg_peer_ask(s->manager->gate, &m, NULL, 0, answered, arg, err);
 }
@@ -67,7 +71,7 @@ static int tell_gate(struct sg_sandbox *s, sg_peer_answer *answered, void *arg, 
 
 void sg_net_tell(struct sg_sandbox *s)
 {
-    if (!s->life->has_cell || s->network.mode == SG_MODE_NONE)
+    if (!s->life->has_cell || !sg_policy_has_way(&s->network))
         return;
     sg_creds_tell(s);
     (void)tell_gate(s, NULL, NULL, NULL);
@@ -89,14 +93,14 @@ static void opened(void *arg, struct sg_packet *p, const struct sg_err *err)
 
 unsigned sg_net_answers(const struct sg_sandbox *s)
 {
-    return (s->network.mode == SG_MODE_NONE ? 0 : 2) + sg_creds_answers(s);
+    return (sg_policy_has_way(&s->network) ? 2 : 0) + sg_creds_answers(s);
 }
 
 void sg_net_open(struct sg_sandbox *s)
 {
     struct sg_err err = { 0 };
     sg_creds_open(s);
-    if (s->network.mode == SG_MODE_NONE)
+    if (!sg_policy_has_way(&s->network))
         return;
     sg_tier_net(s->manager->tier, s->id.s, true, sg_life_tier_answer, s);
     if (tell_gate(s, opened, s, &err) < 0)
@@ -117,7 +121,7 @@ static void reopened(void *arg, struct sg_packet *p, const struct sg_err *err)
 
 void sg_net_reopen(struct sg_sandbox *s)
 {
-    if (s->network.mode == SG_MODE_NONE)
+    if (!sg_policy_has_way(&s->network))
         return;
     sg_creds_tell(s);
     (void)tell_gate(s, NULL, NULL, NULL);
@@ -189,7 +193,7 @@ static void change_saved(void *arg, struct sg_sandbox *s, const struct sg_err *e
         else
             err = unless_away(&none);
         c->open++;
-        sg_tier_net(c->s->manager->tier, c->s->id.s, c->s->network.mode != SG_MODE_NONE,
+        sg_tier_net(c->s->manager->tier, c->s->id.s, sg_policy_has_way(&c->s->network),
                     sockets_changed, c);
     }
     one_less(c, err);
@@ -267,6 +271,8 @@ static void news(void *arg, struct sg_packet *p)
         decided(arg, &p->msg.g_decision);
     else if (p->msg.type == SG_MSG_G_USAGE)
         used(arg, &p->msg.g_usage);
+    else if (p->msg.type == SG_MSG_G_MEET)
+        sg_net_meet(arg, &p->msg.g_meet);
 }
 
 static void lost(void *arg, const struct sg_err *err)
@@ -363,6 +369,7 @@ static bool learn(void *arg, const struct sg_connection_row *r)
         sg_printf("%s%s%s%s:%d", strcmp(r->protocol, "udp") == 0 ? "udp:" : "", is_six ? "[" : "",
                   r->name[0] ? r->name : r->address, is_six ? "]" : "", (int)r->port);
     if (strcmp(r->verdict, "denied") == 0 || strcmp(r->protocol, "dns") == 0 ||
+        sg_starts_with(r->rule, "network ") || /* no rule is needed among members */
         sg_map_find(&l->seen, rule))
         return true;
     if (sg_netrules_add(&l->p->allow, sg_str_of(rule), NULL) < 0)

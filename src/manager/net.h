@@ -5,7 +5,8 @@
  * A policy is the name of a mode, or a JSON object in which everything may be left out:
  *
  *     {"mode":"filtered","allow":["pypi.org:443","*.pythonhosted.org:443"],"deny":["10.0.0.0/8"],
- *      "learn":false,"mbps":50,"maxBytes":1e9,"maxConnections":200,"connectionsPerSecond":20}
+ *      "networks":["team"],"name":"db","learn":false,"mbps":50,"maxBytes":1e9,
+ *      "maxConnections":200,"connectionsPerSecond":20}
  *
  * X1. The row says what is to be before the gate is told; a gate that is not there is told when it
  *     is, and refuses everything until then.

@@ -12,7 +12,8 @@
 
 struct doc {
     const char *mode;
-    const struct sg_jval *allow, *deny;
+    const struct sg_jval *allow, *deny, *networks;
+    const struct sg_jval *name;
     bool learns, allow_first;
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
 };
@@ -22,6 +23,8 @@ static const struct sg_jfield fields[] = {
     { "mode", SG_JT_STRING, AT(mode), 0, 0, false },
     { "allow", SG_JT_ARRAY, AT(allow), 0, 0, false },
     { "deny", SG_JT_ARRAY, AT(deny), 0, 0, false },
+    { "networks", SG_JT_ARRAY, AT(networks), 0, 0, false },
+    { "name", SG_JT_VALUE, AT(name), 0, 0, false },
     { "learn", SG_JT_BOOL, AT(learns), 0, 0, false },
     { "allowFirst", SG_JT_BOOL, AT(allow_first), 0, 0, false },
     { "mbps", SG_JT_U64, AT(mbps), 0, SG_POLICY_MBPS_MAX, false },
@@ -42,6 +45,24 @@ static int read_rules(const struct sg_jval *v, struct sg_netrules *to, struct sg
     return 0;
 }
 
+static int read_networks(const struct doc *d, struct sg_netnames *to, struct sg_err *err)
+{
+    for (const struct sg_jval *one = d->networks ? d->networks->list.first : NULL; one;
+         one = one->next) {
+        if (one->kind != SG_J_STRING)
+            return sg_fail(err, SG_INVALID, "a private network is a text, as \"team\"");
+        if (sg_netnames_add(to, one->s, err) < 0)
+            return -1;
+    }
+    if (!d->name)
+        return 0;
+    if (d->name->kind != SG_J_STRING || !to->n)
+        return sg_fail(err, SG_INVALID,
+                       "name is what it is called on its networks: a text, beside "
+                       "\"networks\"");
+    return sg_netnames_call(to, d->name->s, err);
+}
+
 static int fill(const struct doc *d, struct sg_policy *p, struct sg_err *err)
 {
     p->learns = d->learns;
@@ -50,7 +71,8 @@ static int fill(const struct doc *d, struct sg_policy *p, struct sg_err *err)
     p->max_bytes = d->max_bytes;
     p->max_connections = d->max_connections;
     p->connections_per_s = d->connections_per_s;
-    if (read_rules(d->allow, &p->allow, err) < 0 || read_rules(d->deny, &p->deny, err) < 0)
+    if (read_rules(d->allow, &p->allow, err) < 0 || read_rules(d->deny, &p->deny, err) < 0 ||
+        read_networks(d, &p->networks, err) < 0)
         return -1;
     /* Rules without a mode are meant: they would say nothing in any other. */
     p->mode = p->allow.n || p->learns ? SG_MODE_FILTERED : SG_MODE_NONE;
@@ -100,6 +122,17 @@ void sg_net_put(struct sg_json *j, const struct sg_policy *p)
     sg_json_str(j, sg_net_mode_name(p->mode));
     put_rules(j, "allow", &p->allow);
     put_rules(j, "deny", &p->deny);
+    if (p->networks.n) {
+        sg_json_key(j, "networks");
+        sg_json_open(j, '[');
+        for (size_t i = 0; i < p->networks.n; i++)
+            sg_json_str(j, p->networks.v[i]);
+        sg_json_close(j, ']');
+    }
+    if (p->networks.own) {
+        sg_json_key(j, "name");
+        sg_json_str(j, p->networks.own);
+    }
     if (p->learns) {
         sg_json_key(j, "learn");
         sg_json_bool(j, true);
@@ -130,4 +163,5 @@ void sg_net_copy(struct sg_policy *to, const struct sg_policy *from)
     to->layer = NULL;
     copy_rules(&to->allow, &from->allow);
     copy_rules(&to->deny, &from->deny);
+    sg_netnames_copy(&to->networks, &from->networks);
 }

@@ -153,7 +153,7 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_pairs_write(&j, &s->metadata);
     sg_json_key(&j, "env");
     sg_pairs_write(&j, &s->env);
-    if (s->network.mode != SG_MODE_NONE) {
+    if (sg_policy_has_way(&s->network)) {
         sg_json_key(&j, "network");
         sg_net_put(&j, &s->network);
     }

@@ -75,7 +75,24 @@ void sg_policy_done(struct sg_policy *p)
 {
     rules_done(&p->allow);
     rules_done(&p->deny);
+    sg_netnames_done(&p->networks);
     *p = (struct sg_policy) { 0 };
+}
+
+bool sg_policy_has_way(const struct sg_policy *p)
+{
+    return p->mode != SG_MODE_NONE || p->networks.n;
+}
+
+/* One for a member is not needed; one for a host of the world that is called so would be in vain.
+ */
+static bool is_of_network(const struct sg_policy *p, const struct sg_netrule *r)
+{
+    struct sg_str who;
+    if (r->kind == SG_NETRULE_NAME)
+        return sg_netnames_of(&p->networks, r->name, &who);
+    sg_auto_free char *below = sg_printf("x.%s", r->kind == SG_NETRULE_BELOW ? r->name : "");
+    return sg_netnames_of(&p->networks, below, &who);
 }
 
 int sg_policy_check(const struct sg_policy *p, struct sg_err *err)
@@ -84,6 +101,12 @@ int sg_policy_check(const struct sg_policy *p, struct sg_err *err)
         return sg_fail(err, SG_INVALID, "mode none allows nothing: use filtered with these rules");
     if (p->mode == SG_MODE_OPEN && p->learns)
         return sg_fail(err, SG_INVALID, "mode open has nothing to learn: use filtered");
+    for (size_t i = 0; i < p->allow.n; i++)
+        if (is_of_network(p, &p->allow.v[i]))
+            return sg_fail(err, SG_INVALID,
+                           "rule %s could never count: names of its private networks are their "
+                           "members'",
+                           sg_quote(p->allow.v[i].text).s);
     for (size_t i = 0; i < p->allow.n && !p->allow_first; i++)
         for (size_t k = 0; k < p->deny.n; k++)
             if (strcmp(p->allow.v[i].text, p->deny.v[k].text) == 0)
@@ -197,12 +220,33 @@ static bool is_within(const struct sg_policy *p, const struct sg_nets *permitted
     return false;
 }
 
+/* P6 */
+static void judge_member(const struct sg_policy *p, const char *network, const struct sg_target *t,
+                         struct sg_netverdict *ret)
+{
+    const struct sg_netrule *deny = find(&p->deny, t, true);
+    if (deny)
+        say(ret, false, "deny %s", deny->text);
+    else if (t->is_udp || t->addr)
+        say(ret, false, "network %s: only by name, and by TCP", network);
+    else
+        say(ret, true, "network %s", network);
+}
+
 void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
                      const struct sg_target *t, struct sg_netverdict *ret)
 {
-    if (!p)
+    struct sg_str who;
+    if (!p) {
         say(ret, false, "no policy yet");
-    else if (is_within(p->above, permitted, t, ret))
+        return;
+    }
+    const char *network = t->name ? sg_netnames_of(&p->networks, t->name, &who) : NULL;
+    if (!is_within(p->above, permitted, t, ret))
+        return;
+    if (network)
+        judge_member(p, network, t, ret);
+    else
         judge_one(p, permitted, t, false, ret);
 }
 

@@ -7,10 +7,13 @@
  *     service's own settings name them.
  * P3. A rule that denies beats one that allows; with `allow_first` it is the other way round.
  * P4. Policies lie above each other: what an organisation or a template does not allow, nothing
- * below it can. The first that refuses, from above, is what decided. P5. A name is judged before it
- * is looked up, and again with the address that it led to. */
+ *     below it can. The first that refuses, from above, is what decided.
+ * P5. A name is judged before it is looked up, and again with the address that it led to.
+ * P6. A name of a private network that the sandbox is on (private.h) is allowed by that, in every
+ *     mode, by TCP; rules that deny it and what lies above count all the same. */
 #pragma once
 
+#include "net/private.h"
 #include "net/rule.h"
 
 enum sg_net_mode { SG_MODE_NONE, SG_MODE_FILTERED, SG_MODE_OPEN, SG_MODE_COUNT };
@@ -28,6 +31,7 @@ struct sg_policy {
     /* 0: no limit */
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
     struct sg_netrules allow, deny;
+    struct sg_netnames networks;
     const struct sg_policy *above; /* borrows; NULL: none (P4) */
     const char *layer;             /* static: whose it is, in words; NULL: the sandbox's own */
 };
@@ -39,6 +43,8 @@ int sg_net_mode_parse(const char *text, enum sg_net_mode *ret,
 /* One more rule. SG_INVALID, SG_EXHAUSTED past SG_POLICY_RULES. */
 int sg_netrules_add(struct sg_netrules *r, struct sg_str text, struct sg_err *err);
 void sg_policy_done(struct sg_policy *p);
+/* Whether anything at all can be reached: else there is nothing for a gate to do. */
+bool sg_policy_has_way(const struct sg_policy *p);
 /* Contradictions: rules that could never count. */
 int sg_policy_check(const struct sg_policy *p, struct sg_err *err);
 

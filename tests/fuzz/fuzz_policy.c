@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/auto.h"
 #include "base/json.h"
 #include "base/jsonr.h"
 #include "manager/net.h"
@@ -33,8 +34,10 @@ static void check(const struct sg_policy *p)
 {
     static const char *const never[] = { "10.0.0.1:443", "[::1]:80", "169.254.169.254:80",
                                          "[::ffff:127.0.0.1]:80" };
-    static const char *const some[] = { "example.com:443", "a.example.com:80", "1.1.1.1:53",
-                                        "udp:example.com:123" };
+    static const char *const some[] = {
+        "example.com:443",     "a.example.com:80",      "1.1.1.1:53",
+        "udp:example.com:123", "db.team.internal:5432", "udp:db.team.internal:53"
+    };
     sg_auto_buf out;
     sg_auto_arena a;
     struct sg_json j;
@@ -48,7 +51,7 @@ static void check(const struct sg_policy *p)
     sg_net_put(&j, p);
     must(sg_json_parse((struct sg_str) { (const char *)out.p, out.n }, &a, &v, NULL) == 0);
     must(sg_net_read(v, &again, NULL) == 0);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < SG_COUNT(some); i++)
         must(judge(p, some[i]) == judge(&again, some[i]));
     sg_policy_done(&again);
 }

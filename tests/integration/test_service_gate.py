@@ -160,6 +160,9 @@ def test_bad_policies_are_refused_whole(gate_box):
                       ({"allow": ["ex\u00e4mple.com"]}, "only letters"), ({"allow": [7]}, "text"),
                       ({"mode": "open", "learn": True}, "learn"), ({"allow": ["2130706433"]}, "address"),
                       ({"allow": ["a.com"] * 257}, "256"), ({"allow": ["[::1"]}, "bracket"),
+                      ({"networks": ["a.b"]}, "a.b"), ({"networks": [7]}, "text"), ({"name": "db"}, "networks"),
+                      ({"networks": ["team"], "name": "a b"}, "only letters"), ({"networks": ["google"]}, "metadata"),
+                      ({"allow": ["db.team.internal"], "networks": ["team"]}, "never count"),
                       ({"unknown": 1}, "unknown")):
         assert word in str(b.op.put(f"/v1/sandboxes/{b.id}/network", bad).json), bad
         b.op.put(f"/v1/sandboxes/{b.id}/network", bad, expect=429 if word == "256" else 400)

@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "check.h"
 #include "manager/exec.h"
-#include "manager/files.h"
+#include "manager/files_internal.h"
 #include "manager/life.h"
 #include "tier/peer.h"
 
@@ -162,6 +162,18 @@ int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *
     (void)cb;
     (void)arg;
     return sg_fail(err, SG_UNSUPPORTED, "there are no files here");
+}
+
+int sg_files_send(struct sg_sandbox *s, struct sg_msg *m, const int *fds, unsigned fd_count,
+                  sg_files_cb *cb, void *arg, struct sg_err *err)
+{
+    (void)s;
+    (void)m;
+    (void)fds;
+    (void)fd_count;
+    (void)cb;
+    (void)arg;
+    return sg_fail(err, SG_UNSUPPORTED, "nobody dials here");
 }
 
 int sg_files_copy(struct sg_sandbox *from, const char *path, struct sg_sandbox *to,

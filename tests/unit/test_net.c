@@ -280,9 +280,102 @@ static void known_servers_of_names_need_a_rule_that_means_them(void **state)
     sg_policy_done(&p);
 }
 
+static void members_of_a_network_reach_each_other_by_its_names(void **state)
+{
+    (void)state;
+    struct sg_policy org = { .mode = SG_MODE_OPEN, .layer = "organisation" };
+    struct sg_policy p = { .mode = SG_MODE_NONE };
+    struct sg_err err;
+    assert_false(sg_policy_has_way(&p));
+    assert_string_equal(judge(&p, NULL, "db.team.internal:80"), "mode none");
+    assert_ok(sg_netnames_add(&p.networks, sg_str_of("Team"), &err), err);
+    assert_ok(sg_netnames_add(&p.networks, sg_str_of("team"), &err), err);
+    assert_int_equal(p.networks.n, 1);
+    assert_true(sg_policy_has_way(&p));
+    static const struct {
+        const char *to, *rule;
+    } cases[] = {
+        { "db.team.internal:5432", "network team" },
+        { "DB.Team.Internal.:5432", "network team" },
+        { "udp:db.team.internal:53", "network team: only by name, and by TCP" },
+        { "db.teams.internal:80", "mode none" },
+        { "db.tea.internal:80", "mode none" },
+        { "team.internal:80", "mode none" },
+        { "a.db.team.internal:80", "mode none" },
+        { "db.team.internal.com:80", "mode none" },
+        { "example.com:80", "mode none" },
+    };
+    for (size_t i = 0; i < SG_COUNT(cases); i++)
+        assert_string_equal(judge(&p, NULL, cases[i].to), cases[i].rule);
+    assert_ok(sg_netrules_add(&p.deny, sg_str_of("web.team.internal"), &err), err);
+    assert_string_equal(judge(&p, NULL, "web.team.internal:80"), "deny web.team.internal");
+    /* What lies above holds for this, too. */
+    p.above = &org;
+    assert_string_equal(judge(&p, NULL, "db.team.internal:80"), "network team");
+    org.mode = SG_MODE_FILTERED;
+    assert_string_equal(judge(&p, NULL, "db.team.internal:80"), "organisation: no rule allows it");
+    assert_ok(sg_netrules_add(&org.allow, sg_str_of("*.team.internal"), &err), err);
+    assert_string_equal(judge(&p, NULL, "db.team.internal:80"), "network team");
+    sg_policy_done(&org);
+    sg_policy_done(&p);
+}
+
+static void rules_for_members_could_never_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule;
+        bool is_fine;
+    } cases[] = {
+        { "db.team.internal:5432", false }, { "*.team.internal", false },   { "*.internal", true },
+        { "db.other.internal", true },      { "a.db.team.internal", true }, { "*", true }
+    };
+    struct sg_err err;
+    for (size_t i = 0; i < SG_COUNT(cases); i++) {
+        struct sg_policy p = { .mode = SG_MODE_FILTERED };
+        assert_ok(sg_netnames_add(&p.networks, sg_str_of("team"), &err), err);
+        assert_ok(sg_netrules_add(&p.allow, sg_str_of(cases[i].rule), &err), err);
+        if (cases[i].is_fine)
+            assert_ok(sg_policy_check(&p, &err), err);
+        else
+            assert_fails(sg_policy_check(&p, &err), err, SG_INVALID);
+        sg_policy_done(&p);
+    }
+}
+
+static void words_of_networks_are_parts_of_names(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "", ".", "a.b", "a b", "-a", "t\xc3\xa4m", "7" };
+    static const char *const taken[] = { "google", "EC2", "docker", "containers" };
+    struct sg_netnames n = { 0 }, copy;
+    struct sg_err err;
+    char word[2] = "a";
+    for (size_t i = 0; i < SG_COUNT(bad); i++) {
+        assert_fails(sg_netnames_add(&n, sg_str_of(bad[i]), &err), err, SG_INVALID);
+        assert_fails(sg_netnames_call(&n, sg_str_of(bad[i]), &err), err, SG_INVALID);
+    }
+    for (size_t i = 0; i < SG_COUNT(taken); i++) /* metadata.google.internal stays what it is */
+        assert_fails(sg_netnames_add(&n, sg_str_of(taken[i]), &err), err, SG_INVALID);
+    for (; n.n < SG_NETNAMES_MAX; word[0]++)
+        assert_ok(sg_netnames_add(&n, sg_str_of(word), &err), err);
+    assert_fails(sg_netnames_add(&n, sg_str_of("one-more"), &err), err, SG_EXHAUSTED);
+    assert_ok(sg_netnames_call(&n, sg_str_of("web"), &err), err);
+    assert_ok(sg_netnames_call(&n, sg_str_of("DB"), &err), err);
+    sg_netnames_copy(&copy, &n);
+    sg_netnames_done(&n);
+    assert_true(sg_netnames_has(&copy, "h") && !sg_netnames_has(&copy, "i"));
+    assert_string_equal(copy.own, "db");
+    assert_null(copy.v[copy.n]);
+    sg_netnames_done(&copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_of_a_network_reach_each_other_by_its_names),
+        cmocka_unit_test(words_of_networks_are_parts_of_names),
+        cmocka_unit_test(rules_for_members_could_never_count),
         cmocka_unit_test(names_have_one_form),
         cmocka_unit_test(labels_and_names_have_their_length),
         cmocka_unit_test(what_is_not_public_is_known),

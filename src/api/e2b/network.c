@@ -183,6 +183,7 @@ int sg_e2b_network(struct sg_call *c, struct sg_err *err)
         return -1;
     sg_creds_done(&creds);
     sg_e2b_network_policy(c->manager, body, &r, &w->policy);
+    sg_netnames_copy(&w->policy.networks, &s->network.networks); /* not for this door to clear */
     if (sg_manager_set_door(s, &c->who, text, kept, w, err) == 0)
         return 0;
     sg_policy_done(&w->policy);
