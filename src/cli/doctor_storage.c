@@ -92,7 +92,9 @@ static void tell_pool(const struct sg_jval *v, struct sg_finding *ret)
     }
 }
 
-static void probe_service_pool(const struct sg_probe_env *env, struct sg_finding *ret)
+static void ask_service(const struct sg_probe_env *env, const char *path,
+                        void (*tell)(const struct sg_jval *v, struct sg_finding *ret),
+                        struct sg_finding *ret)
 {
     sg_auto_api api;
     struct sg_err err = { 0 };
@@ -101,10 +103,15 @@ static void probe_service_pool(const struct sg_probe_env *env, struct sg_finding
     sg_api_open_at(&api, url, "");
     if (access(url + strlen("unix:"), W_OK) < 0)
         sg_found(ret, SG_HAVE_NEWS, "no service of yours runs here");
-    else if (sg_api_call(&api, "GET", "/v1/storage", NULL, &v, &err) < 0)
+    else if (sg_api_call(&api, "GET", path, NULL, &v, &err) < 0)
         sg_found(ret, SG_HAVE_NEWS, "the service does not tell: %.120s", err.msg);
     else
-        tell_pool(v, ret);
+        tell(v, ret);
+}
+
+static void probe_service_pool(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    ask_service(env, "/v1/storage", tell_pool, ret);
 }
 
 /* ---- pauses ---- */
@@ -156,6 +163,29 @@ static void probe_memory_pause(const struct sg_probe_env *env, struct sg_finding
                  number);
 }
 
+/* ---- start commands ---- */
+
+static void tell_started(const struct sg_jval *v, struct sg_finding *ret)
+{
+    const struct sg_jval *s = sg_json_get(v, "started");
+    const unsigned long long wanted = sg_api_u64(s, "wanted"), ready = sg_api_u64(s, "ready"),
+                             failing = sg_api_u64(s, "failing");
+    if (!s) {
+        sg_found(ret, SG_HAVE_NEWS, "the service does not tell");
+    } else if (failing) {
+        sg_found(ret, SG_HAVE_LESS, "%llu of %llu fail: %.120s", failing, wanted,
+                 sg_api_text(s, "why"));
+        sg_found_fix(ret, "a create starts its own meanwhile; sandglass serve logs each failure");
+    } else {
+        sg_found(ret, SG_HAVE_IT, "%llu of %llu wait with it running", ready, wanted);
+    }
+}
+
+static void probe_started(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    ask_service(env, "/v1/pool", tell_started, ret);
+}
+
 #define USEFUL SG_NEED_USEFUL
 #define KNOW   SG_NEED_KNOW
 
@@ -166,6 +196,8 @@ const struct sg_probe sg_storage_probes[] = {
       0, probe_pool, NULL },
     { "Storage", "pool in use", "that of this machine's service", KNOW, KNOW, false, 0,
       probe_service_pool, NULL },
+    { "Storage", "start commands", "sandboxes of templates with one wait with it running", KNOW,
+      KNOW, false, 0, probe_started, NULL },
     { "Storage", "pause to disk", "memory of a paused sandbox on the disk", KNOW, KNOW, false, 0,
       probe_memory_pause, NULL },
 };

@@ -134,6 +134,8 @@ static void set_manager_options(struct service *s)
         .most = { .mem_bytes = set->max_mem_bytes, .cpu_milli = set->max_cpu_milli },
         .default_timeout_ms = set->timeout_ms,
         .max_sandboxes = set->max_sandboxes,
+        .started = set->started,
+        .started_each = set->started_each,
         .journal_bytes = set->journal_bytes,
         .default_template = set->template,
         .journal_dir_fd = s->journal_fd,

@@ -175,6 +175,8 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     s->max_cpu_milli = c->serve_max_cpu_milli;
     s->timeout_ms = c->serve_timeout_ms;
     s->max_sandboxes = c->serve_max_sandboxes;
+    s->started = c->serve_started;
+    s->started_each = c->serve_started_each;
     s->journal_bytes = c->serve_journal_bytes;
     s->reconcile_ms = c->serve_reconcile_ms;
     for (size_t i = 0; i < c->gate_permit.n; i++)

@@ -18,6 +18,7 @@ struct sg_settings { /* all texts owned */
     char *domain;                                    /* NAME[:PORT], or "" */
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes; /* of a sandbox that asks for nothing */
     uint64_t max_mem_bytes, max_cpu_milli;           /* of one sandbox; 0: any */
+    uint64_t started, started_each;
     uint64_t timeout_ms, max_sandboxes, journal_bytes, reconcile_ms;
     struct sg_rules *rules; /* of the router; taken by the manager. NULL: the built-in ones */
     struct sg_intercept_rules *intercept; /* the same, of tool calls */

@@ -191,7 +191,7 @@ static void take_settings(struct sg_launcher *l, const struct sg_config *c)
                                               PIB,
                                               0,
                                               false };
-    l->set.max_cells = c->serve_max_sandboxes;
+    l->set.max_cells = c->serve_max_sandboxes + c->serve_started; /* those are nobody's yet */
     l->set.docker_image = sg_strdup(c->docker_image);
     l->set.docker_template = sg_strdup(c->serve_template);
     l->set.permit.images = c->docker_images.v;

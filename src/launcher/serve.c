@@ -94,7 +94,7 @@ static int pool(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *er
         names[n++] = sg_printf("%s%s%s %u %u", p->tier ? sg_tiers[p->tier].name : "",
                                p->tier ? ":" : "", p->template, p->parked_count, p->wanted);
     names[n] = NULL;
-    int ret = answer_list(l, m->id, names, 0, err);
+    int ret = answer_list(l, m->id, names, l->maker.is_short, err);
     free_names(names);
     return ret;
 }

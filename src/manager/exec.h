@@ -52,6 +52,7 @@ struct sg_exec_spec {
     size_t env_n;
     const char *cwd, *user, *tag; /* NULL: the sandbox's default, none */
     bool has_tty, has_stdin, is_background, is_kernel;
+    bool is_templates; /* without the sandbox's own environment */
     uint32_t rows, cols;
     uint64_t timeout_ms; /* 0: none: TERM to the tree, KILL after two seconds */
 };

@@ -84,9 +84,9 @@ static int make_environment(struct environment *e, const struct sg_sandbox *s,
     for (size_t i = 0; i < s->traits.env.n; i++)
         if (set_pair(e, s->traits.env.v[i].name, s->traits.env.v[i].value, err) < 0)
             return -1;
-    if (sg_creds_env(s, set_cred, e, err) < 0)
+    if (!spec->is_templates && sg_creds_env(s, set_cred, e, err) < 0)
         return -1;
-    for (size_t i = 0; i < s->env.n; i++)
+    for (size_t i = 0; i < s->env.n && !spec->is_templates; i++)
         if (set_pair(e, s->env.v[i].name, s->env.v[i].value, err) < 0)
             return -1;
     for (size_t i = 0; i < spec->env_n; i++)

@@ -152,7 +152,8 @@ void sg_pairs_read(const struct sg_jval *v, struct sg_pairs *to);
 
 /* ---- list.c ---- */
 
-void sg_list_add(struct sg_sandbox *s); /* as the newest */
+void sg_list_add(struct sg_sandbox *s);   /* as the newest */
+void sg_list_renew(struct sg_sandbox *s); /* the same of one that is in it */
 void sg_list_remove(struct sg_sandbox *s);
 const struct sg_gone *sg_list_gone(const struct sg_manager *m, const char *id); /* or NULL */
 

@@ -12,7 +12,7 @@
 
 #include "base/banned.h"
 
-void sg_list_add(struct sg_sandbox *s)
+static void link_newest(struct sg_sandbox *s)
 {
     struct sg_manager *m = s->manager;
 
@@ -24,7 +24,32 @@ void sg_list_add(struct sg_sandbox *s)
     else
         m->oldest = s;
     m->newest = s;
-    sg_map_put(&m->sandboxes, s->id.s, s);
+}
+
+static void link_out(struct sg_sandbox *s)
+{
+    struct sg_manager *m = s->manager;
+
+    if (s->newer)
+        s->newer->older = s->older;
+    else
+        m->newest = s->older;
+    if (s->older)
+        s->older->newer = s->newer;
+    else
+        m->oldest = s->newer;
+}
+
+void sg_list_add(struct sg_sandbox *s)
+{
+    link_newest(s);
+    sg_map_put(&s->manager->sandboxes, s->id.s, s);
+}
+
+void sg_list_renew(struct sg_sandbox *s)
+{
+    link_out(s);
+    link_newest(s);
 }
 
 void sg_list_remove(struct sg_sandbox *s)
@@ -36,14 +61,7 @@ void sg_list_remove(struct sg_sandbox *s)
     gone->org = s->org;
     gone->seq = s->seq;
     gone->at_ns = sg_loop_now(m->loop);
-    if (s->newer)
-        s->newer->older = s->older;
-    else
-        m->newest = s->older;
-    if (s->older)
-        s->older->newer = s->newer;
-    else
-        m->oldest = s->newer;
+    link_out(s);
     (void)sg_map_remove(&m->sandboxes, s->id.s);
 }
 

@@ -13,6 +13,7 @@
 #include "manager/approval.h"
 #include "manager/build.h"
 #include "manager/life.h"
+#include "manager/standby.h"
 #include "manager/upload.h"
 #include "meter/audit.h"
 #include "tier/peer.h"
@@ -173,6 +174,7 @@ void sg_manager_free(struct sg_manager *m)
     sg_timer_stop(m->loop, &m->usage);
     sg_timer_stop(m->loop, &m->gc);
     sg_timer_stop(m->loop, &m->samples);
+    sg_standby_free(m);
     sg_rules_done(m);
     sg_timer_stop(m->loop, &m->reconcile);
     for (struct sg_sandbox *s = m->newest; s; s = s->older)

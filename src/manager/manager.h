@@ -36,6 +36,7 @@ struct sg_manager_options {
     int journal_dir_fd; /* borrowed: where journals live */
     int upload_dir_fd;  /* the same for archives of builds; -1: none are taken */
     struct sg_quota default_quota;
+    uint64_t started, started_each;    /* with a start command running: in all, of a template */
     uint64_t reconcile_ms;             /* between two looks at everything */
     const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
     const char *gate_cert;             /* borrowed: what sandboxes with secrets trust; or NULL */
@@ -86,6 +87,7 @@ struct sg_create {
     const struct sg_traits *traits;  /* of a fork and of ours; else those of `template` */
     const char *built;               /* the same */
     bool is_internal;                /* ours: nobody sees it */
+    bool is_standby;                 /* the same, and waits to be somebody's (standby.h) */
     const struct sg_cred_set *creds; /* sg_creds_read(); NULL: none. Copied */
 };
 enum { SG_DOOR_MAX = 64 << 10 };

@@ -115,10 +115,12 @@ struct sg_manager {
     struct sg_org *default_org;
     struct sg_org *dead_orgs; /* removed, but a call may still hold them */
     struct sg_key *dead_keys;
-    struct sg_secret *secrets;  /* all of them, by organisation and name */
-    struct sg_volume *volumes;  /* the same */
-    struct sg_built *built;     /* the same: templates that were built */
-    struct sg_uploads *uploads; /* owned; NULL: none are taken */
+    struct sg_secret *secrets;    /* all of them, by organisation and name */
+    struct sg_volume *volumes;    /* the same */
+    struct sg_built *built;       /* the same: templates that were built */
+    struct sg_uploads *uploads;   /* owned; NULL: none are taken */
+    struct sg_standbys *standbys; /* owned; NULL: not yet; standby.c */
+    bool is_memory_short;         /* the launcher says so: nothing is kept ready */
 
     struct sg_task *tasks;                           /* owned: under way; task.c */
     void (*free_tasks)(struct sg_manager *m);        /* NULL: there never was one */

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "manager/life.h"
+#include "manager/standby.h"
 #include "manager/trace.h"
 #include "tier/tier.h"
 
@@ -91,6 +92,27 @@ static void pool(struct sg_manager *m, struct sg_buf *out)
     }
 }
 
+/* No names: whoever may read this is not told what organisations call their templates. */
+static void standbys(struct sg_manager *m, struct sg_buf *out)
+{
+    const struct sg_standby_counts c = sg_standby_counts(m, NULL);
+    const struct {
+        const char *what;
+        unsigned n;
+    } rows[] = { { "wanted", c.wanted },
+                 { "ready", c.ready },
+                 { "starting", c.starting },
+                 { "failing", c.failing } };
+
+    head(out, "sandglass_started", "gauge",
+         "Sandboxes that wait with the start command of their template running.");
+    for (size_t i = 0; i < SG_COUNT(rows); i++)
+        sg_buf_addf(out, "sandglass_started{what=\"%s\"} %u\n", rows[i].what, rows[i].n);
+    one(out, "sandglass_started_taken_total", "counter", "Creates that got one of them.", c.taken);
+    one(out, "sandglass_started_failures_total", "counter",
+        "Times that one could not be started, or ended.", c.failures);
+}
+
 static void storage(struct sg_manager *m, struct sg_buf *out)
 {
     if (!m->storage.is_known)
@@ -160,6 +182,7 @@ void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out)
 
     states(m, out);
     pool(m, out);
+    standbys(m, out);
     storage(m, out);
     histogram(out, "sandglass_create_seconds", "From the call to a sandbox that answers.",
               &x->create);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "manager/capture.h"
 #include "manager/life.h"
+#include "manager/standby.h"
 #include "manager/volume.h"
 #include "tier/tier.h"
 
@@ -109,6 +110,7 @@ static void finish(struct sg_manager *m)
     sg_snapshots_reconcile(m);
     sg_reconcile_start(m);
     sg_volume_recover(m);
+    sg_standby_start(m);
     m->ready(m->ready_arg, NULL);
 }
 

@@ -92,7 +92,8 @@ static void tick(struct sg_timer *t, uint64_t now_ns)
 
     m->sampled = 0;
     for (struct sg_sandbox *s = m->oldest; s; s = s->newer) {
-        if (s->state != SBX_RUNNING || !s->life->has_cell || s->life->op != OP_NONE)
+        if (s->state != SBX_RUNNING || !s->life->has_cell || s->life->op != OP_NONE ||
+            s->is_standby)
             continue;
         struct sg_samples *x = samples_of(s, now_ns);
         m->sampled++;

@@ -80,6 +80,7 @@ struct sg_sandbox {
     char *decision;    /* owned: why it has that, as JSON; NULL: of an older version */
     struct sg_mounts mounts;
     bool is_internal; /* ours: nobody sees it (volume.h) */
+    bool is_standby;  /* the same, with its start command running, for a create (standby.h) */
     bool is_leaving;  /* of a task that has ended: nobody sees it any more */
     char *door;       /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
     struct sg_sandbox_limits limits;

@@ -45,7 +45,11 @@ static struct sg_run *run(struct sg_starting *st, const char *script, const char
 {
     const char *const argv[] = { "/bin/sh", "-c", script, "sh", command, NULL };
     const struct sg_exec_spec spec = {
-        .argv = argv, .tag = tag, .is_background = true, .timeout_ms = timeout_ms
+        .argv = argv,
+        .tag = tag,
+        .is_background = true,
+        .is_templates = true,
+        .timeout_ms = timeout_ms,
     };
     return sg_run_start(st->s, &spec, ops, st, err);
 }

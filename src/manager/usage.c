@@ -71,6 +71,8 @@ static void add_usage(struct sg_sandbox *s, struct sg_usage_row *row)
     const struct sg_labels *labels = sg_sandbox_labels(s);
     struct sg_amounts amounts;
 
+    if (s->is_standby) /* its bill begins when it is somebody's */
+        return;
     row->org = s->org->id.s;
     row->sandbox = s->id.s;
     row->tier = labels->tier;
@@ -230,6 +232,7 @@ static void pool_answered(void *arg, struct sg_packet *p, const struct sg_err *e
     for (size_t i = 0; i < m->pool_n; i++)
         free(m->pool[i]);
     free(m->pool);
+    m->is_memory_short = p->msg.l_listed.next != 0;
     struct sg_texts names = p->msg.l_listed.names;
     m->pool = sg_alloc((names.count + 1) * sizeof *m->pool);
     for (m->pool_n = 0; sg_text_next(&names, &one); m->pool_n++)
@@ -258,7 +261,7 @@ static void tick(struct sg_timer *t, uint64_t now_ns)
 
     for (struct sg_sandbox *s = m->oldest; s && asked < ASKED_A_TICK; s = s->newer) {
         const struct sg_life *life = s->life;
-        if (life->has_cell && life->op == OP_NONE && !life->is_usage_asked &&
+        if (life->has_cell && life->op == OP_NONE && !life->is_usage_asked && !s->is_standby &&
             now_ns - life->usage_at_ns >= (s->org->budget.pico ? CLOSE_NS : ROUND_NS)) {
             ask(s);
             asked++;

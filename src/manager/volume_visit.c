@@ -15,7 +15,7 @@ static unsigned count(const struct sg_manager *m)
 {
     unsigned n = 0;
     for (const struct sg_sandbox *s = m->newest; s; s = s->older)
-        n += s->is_internal;
+        n += s->is_internal && !s->is_standby;
     return n;
 }
 

@@ -20,7 +20,7 @@ NAMES = [
     "mount API", "tmpfs", "overlayfs", "proc", "devpts", "devices", "clone3", "pidfd", "openat2",
     "close_range", "memfd exec", "seccomp filter", "landlock", "newuidmap", "cgroup layout",
     "memory limit", "swap limit", "cpu limit", "pids limit", "freezer", "favordynmods", "id ranges",
-    "idmapped mounts", "state directory", "storage pool", "pool in use", "pause to disk",
+    "idmapped mounts", "state directory", "storage pool", "pool in use", "start commands", "pause to disk",
     "a sandbox", "leftovers",
 ]
 ROOT_ONLY = ["rootless start", "rootless overlayfs", "rootless proc"]

@@ -5,8 +5,9 @@
 #include "api/rest/rest.h"
 #include "api/rest/schema.h"
 #include "base/auto.h"
-#include "manager/built.h"
 #include "base/parse.h"
+#include "manager/built.h"
+#include "manager/standby.h"
 #include "meter/audit.h"
 #include "store/store.h"
 #include "base/banned.h"
@@ -96,6 +97,29 @@ static void put_pool(struct sg_json *j, const char *line)
     sg_json_close(j, '}');
 }
 
+/* Those with a start command running: the caller's own, the operator's are all. */
+static void put_started(struct sg_json *j, const struct sg_call *c)
+{
+    const struct sg_standby_counts n =
+        sg_standby_counts(c->manager, c->who.is_operator ? NULL : c->who.org);
+    const struct {
+        const char *key;
+        uint64_t value;
+    } rows[] = { { "wanted", n.wanted },   { "ready", n.ready }, { "starting", n.starting },
+                 { "failing", n.failing }, { "taken", n.taken }, { "failures", n.failures } };
+    sg_json_key(j, "started");
+    sg_json_open(j, '{');
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        if (i >= 4 && !c->who.is_operator) /* these two are the server's */
+            break;
+        sg_json_key(j, rows[i].key);
+        sg_json_u64(j, rows[i].value);
+    }
+    if (n.why)
+        put_str(j, "why", n.why);
+    sg_json_close(j, '}');
+}
+
 static void pool_known(void *arg, const char *const *lines, size_t n, const struct sg_err *err)
 {
     struct sg_call *c = arg;
@@ -109,6 +133,7 @@ static void pool_known(void *arg, const char *const *lines, size_t n, const stru
     for (size_t i = 0; i < n; i++)
         put_pool(&j, lines[i]);
     sg_json_close(&j, ']');
+    put_started(&j, c);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }
