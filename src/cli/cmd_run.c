@@ -162,7 +162,9 @@ static int prepare(struct job *j, struct sg_err *err)
         return -1;
     cell->hostname = cfg->hostname;
     cell->is_read_only = cfg->read_only;
-    cell->workdir = r->workdir = cfg->workdir;
+    /* An image has a place to be in; other templates are entered where the settings say. */
+    const bool is_of_image = j->template.manifest && !sg_run_was_asked_for(j->cli, "workdir");
+    cell->workdir = r->workdir = is_of_image ? j->template.workdir : cfg->workdir;
     cell->limits = (struct sg_limits) { .mem_bytes = cfg->memory_bytes,
                                         .cpu_milli = cfg->cpu_milli,
                                         .pids = cfg->pids,

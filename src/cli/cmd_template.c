@@ -178,6 +178,8 @@ int sg_cmd_template_rm(struct sg_cli *cli)
         else if (failed == SG_EXIT_OK || !cli->config.json)
             failed = sg_cli_fail(cli, &err);
     }
+    if (removed)
+        sg_import_sweep(cli->config.state_dir);
     if (failed != SG_EXIT_OK && cli->config.json)
         return failed;
     int printed = print_removed(cli, cli->args, removed);

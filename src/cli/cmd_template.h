@@ -5,6 +5,9 @@
 #include <sys/types.h>
 
 #include "cli/cmd.h"
+#include "image/layers.h"
+#include "image/oci.h"
+#include "image/store.h"
 #include "image/template.h"
 
 /* ---- progress, on stderr: one line that changes on a terminal, plain lines elsewhere ---- */
@@ -40,16 +43,54 @@ struct sg_import {
     /* Of a recipe: a program inside that is run in a cell of the new root, and the directory inside
      * that it may fill; NULL: none. */
     const char *program, *writes;
+    /* An archive of an image is wanted as such; which of its images, and for what machine; "": as
+     * there is, and this one. */
+    bool takes_images;
+    const char *image, *platform;
+    bool is_idmapped; /* set by sg_import_begin() */
 };
 
 struct sg_import_result {
-    uint64_t entries, bytes, skipped, setuid_dropped;
+    struct sg_layer_numbers numbers;
+    struct sg_oci_hex digest; /* of an image's manifest; "": it was a root */
+    size_t layers, shared;    /* of an image: how many, and how many of them were there already */
 };
 
 /* Unpacks inside a cell that can write only the new layer, then stores it under its name. SG_DENIED
  * when the archive is refused. Nothing is left behind on failure. */
 int sg_template_import(const struct sg_import *in, struct sg_progress *p,
                        struct sg_import_result *ret, struct sg_err *err);
+
+/* ---- images ---- */
+
+/* Runs sandglass-unpack in a cell that can write only `dir`. `flags` come before the directory,
+ * NULL-terminated; `summary` gets its JSON. */
+int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host, int archive_fd,
+                      const char *dir, const char *const *flags, struct sg_buf *summary,
+                      struct sg_err *err);
+
+struct sg_jval;
+/* That JSON. `ret_image` may be NULL. */
+int sg_unpack_summary(const struct sg_buf *text, struct sg_arena *a, struct sg_layer_numbers *ret,
+                      const struct sg_jval **ret_image, struct sg_err *err);
+
+/* Opens what an import needs: the template that it runs in, and a stage with an empty root. Without
+ * root we are root of our own from here on: what is opened later must be of the same mounts. */
+int sg_import_begin(struct sg_import *in, struct sg_template *host, struct sg_stage *stage,
+                    struct sg_err *err);
+
+/* Makes a stage's root of an image whose parts are in `parts_fd`, and fills in what the image says
+ * of itself. Parts of layers that are stored already need not be there. */
+int sg_image_assemble(const struct sg_import *in, const struct sg_template *host,
+                      struct sg_stage *stage, int parts_fd, const struct sg_oci_image *image,
+                      struct sg_progress *p, struct sg_template *t, struct sg_import_result *ret,
+                      struct sg_err *err);
+/* Writes template.toml, and gives the stage its name. */
+int sg_import_commit(const struct sg_import *in, struct sg_stage *stage, struct sg_template *t,
+                     const struct sg_import_result *r, struct sg_progress *p, struct sg_err *err);
+/* Layers of what failed and of what was replaced go. After the stage has gone. */
+void sg_import_sweep(const char *state_dir);
+int sg_import_print(const struct sg_cli *cli, const char *name, const struct sg_import_result *r);
 
 /* Runs `in->program` on the root at `layer`. That it fails is told, and no failure of ours: what it
  * makes is an improvement. */

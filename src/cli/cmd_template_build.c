@@ -344,7 +344,7 @@ static int print_built(const struct sg_cli *cli, const char *name, const char *d
         sg_json_key(&j, "was_built");
         sg_json_bool(&j, r != NULL);
         sg_json_key(&j, "bytes");
-        r ? sg_json_u64(&j, r->bytes) : sg_json_null(&j);
+        r ? sg_json_u64(&j, r->numbers.bytes) : sg_json_null(&j);
         sg_json_close(&j, '}');
     } else {
         sg_buf_add_str(&out, name);

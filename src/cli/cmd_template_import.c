@@ -16,16 +16,18 @@
 
 #include "base/auto.h"
 #include "base/json.h"
-#include "base/parse.h"
+#include "base/jsonr.h"
 #include "cli/cmd_template.h"
 #include "cli/out.h"
 #include "cli/run.h"
 #include "image/meta.h"
 #include "image/store.h"
+#include "image/tree.h"
 #include "base/banned.h"
 
 enum { UNPACK_REFUSED = 1 }; /* exit code of sandglass-unpack */
-enum { SUMMARY_BYTES = 4096, MESSAGE_BYTES = 8192, UNPACK_TIMEOUT_MS = 3600 * 1000 };
+enum { SUMMARY_BYTES = 1 << 20, MESSAGE_BYTES = 8192, UNPACK_TIMEOUT_MS = 3600 * 1000 };
+enum { MAX_FLAGS = 16 };
 
 #define LAYER_INSIDE  "/layer"
 #define UNPACK_INSIDE "/run/sandglass-unpack"
@@ -73,31 +75,16 @@ static int fail_unpack(const struct sg_import *in, const struct sg_run_result *r
     return sg_fail(err, SG_DENIED, "unpacking failed: %s", *why ? why : "no reason given");
 }
 
-/* The number after "key": in the summary; 0 when there is none. */
-static uint64_t summary_number(const char *summary, const char *key)
-{
-    sg_auto_free char *quoted = sg_printf("\"%s\":", key);
-    const char *at = strstr(summary, quoted);
-    uint64_t v = 0;
-    struct sg_err ignored;
-    if (at) {
-        at += strlen(quoted);
-        struct sg_str digits = { at, strspn(at, "0123456789") };
-        (void)sg_parse_u64(digits, 0, UINT64_MAX, &v, &ignored);
-    }
-    return v;
-}
-
-static int unpack_in_cell(const struct sg_import *in, const struct sg_template *host,
-                          const char *layer, struct sg_import_result *ret, struct sg_err *err)
+int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host, int archive_fd,
+                      const char *dir, const char *const *flags, struct sg_buf *summary,
+                      struct sg_err *err)
 {
     static const char *const places[] = { "../libexec/sandglass/sandglass-unpack",
                                           "../unpack/sandglass-unpack" };
     sg_auto_free char *program = sg_find_beside(places, SG_COUNT(places), err);
     if (!program)
         return -1;
-    sg_auto_buf out, said;
-    sg_buf_init(&out, SUMMARY_BYTES);
+    sg_auto_buf said;
     sg_buf_init(&said, MESSAGE_BYTES);
     struct sg_run_spec run = {
         .cell = { .hostname = "sandbox",
@@ -110,11 +97,11 @@ static int unpack_in_cell(const struct sg_import *in, const struct sg_template *
         .user = "root",
         .workdir = "/tmp",
         .timeout_ms = UNPACK_TIMEOUT_MS,
-        .output_bytes = MESSAGE_BYTES,
-        .in_fd = in->archive_fd,
+        .output_bytes = SUMMARY_BYTES + MESSAGE_BYTES,
+        .in_fd = archive_fd,
         .out_fd = -1,
         .err_fd = -1,
-        .out_capture = &out,
+        .out_capture = summary,
         .err_capture = &said,
     };
     if (sg_run_prepare(&run.cell.is_rootless, err) < 0)
@@ -123,23 +110,25 @@ static int unpack_in_cell(const struct sg_import *in, const struct sg_template *
     bool is_one_user = run.cell.is_rootless;
     struct sg_bind *binds = run.cell.binds;
     binds[run.cell.bind_count++] =
-        (struct sg_bind) { layer, LAYER_INSIDE, is_one_user ? 0 : SG_BIND_IDMAP };
+        (struct sg_bind) { dir, LAYER_INSIDE, is_one_user ? 0 : SG_BIND_IDMAP };
     binds[run.cell.bind_count++] = (struct sg_bind) { program, UNPACK_INSIDE, SG_BIND_READ_ONLY };
 
-    char *argv[8] = { (char *)UNPACK_INSIDE };
+    const char *argv[MAX_FLAGS + 6] = { UNPACK_INSIDE };
     size_t n = 1;
     const struct {
         bool is_set;
         const char *flag;
-    } flags[] = { { is_one_user, "--one-user" },
+    } usual[] = { { is_one_user, "--one-user" },
                   { in->grants_sudo, "--keep-setuid" },
-                  { in->skips_devices, "--skip-devices" },
-                  { true, LAYER_INSIDE } };
-    for (size_t i = 0; i < SG_COUNT(flags); i++)
-        if (flags[i].is_set)
-            argv[n++] = (char *)(uintptr_t)flags[i].flag;
+                  { in->skips_devices, "--skip-devices" } };
+    for (size_t i = 0; i < SG_COUNT(usual); i++)
+        if (usual[i].is_set)
+            argv[n++] = usual[i].flag;
+    for (size_t i = 0; i < MAX_FLAGS && flags[i]; i++)
+        argv[n++] = flags[i];
+    argv[n] = LAYER_INSIDE;
     char *env[] = { (char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL };
-    run.argv = argv;
+    run.argv = (char *const *)(uintptr_t)argv;
     run.env = env;
 
     struct sg_run_result result;
@@ -148,33 +137,34 @@ static int unpack_in_cell(const struct sg_import *in, const struct sg_template *
         return sg_wrap(err, "unpack in a sandbox");
     if (result.ending != SG_END_EXIT || result.code != 0)
         return fail_unpack(in, &result, &said, err);
-    const char *summary = sg_buf_cstr(&out);
-    *ret = (struct sg_import_result) {
-        .entries = summary_number(summary, "entries"),
-        .bytes = summary_number(summary, "bytes"),
-        .skipped = summary_number(summary, "skipped"),
-        .setuid_dropped = summary_number(summary, "setuid_dropped"),
-    };
     return 0;
 }
 
-/* template.toml, from the recipe's defaults or from what the root itself says. */
-static int describe(const struct sg_import *in, const struct sg_import_result *r, int stage_fd,
-                    int root_fd, bool is_idmapped, struct sg_err *err)
+static uint64_t number_of(const struct sg_jval *v, const char *key)
 {
-    sg_auto_template own;
-    sg_template_init(&own, in->name);
-    struct sg_template *t = in->defaults ? in->defaults : &own;
-    if (!in->defaults && sg_template_read_root(t, root_fd, err) < 0)
-        return -1;
-    free(t->origin);
-    t->origin = sg_strdup(in->origin);
-    free(t->digest);
-    t->digest = in->digest ? sg_strdup(in->digest) : NULL;
-    t->grants_sudo = in->grants_sudo;
-    t->is_idmapped = is_idmapped;
-    t->bytes = r->bytes;
-    t->entries = r->entries;
+    const struct sg_jval *m = sg_json_get(v, key);
+    return m && m->kind == SG_J_UINT ? m->u : 0;
+}
+
+int sg_unpack_summary(const struct sg_buf *text, struct sg_arena *a, struct sg_layer_numbers *ret,
+                      const struct sg_jval **ret_image, struct sg_err *err)
+{
+    const struct sg_jval *v;
+    if (sg_json_parse((struct sg_str) { (const char *)text->p, text->n }, a, &v, err) < 0)
+        return sg_wrap(err, "what sandglass-unpack says");
+    *ret = (struct sg_layer_numbers) {
+        .entries = number_of(v, "entries"),
+        .bytes = number_of(v, "bytes"),
+        .skipped = number_of(v, "skipped"),
+        .setuid_dropped = number_of(v, "setuid_dropped"),
+    };
+    if (ret_image)
+        *ret_image = sg_json_get(v, "image");
+    return 0;
+}
+
+static int write_meta(const struct sg_template *t, int stage_fd, struct sg_err *err)
+{
     sg_auto_buf text;
     sg_buf_init(&text, SG_META_MAX_BYTES);
     sg_meta_format(t, &text);
@@ -187,40 +177,142 @@ static int describe(const struct sg_import *in, const struct sg_import_result *r
     return sg_out_write(fd, text.p, text.n, err);
 }
 
-int sg_template_import(const struct sg_import *in, struct sg_progress *p,
-                       struct sg_import_result *ret, struct sg_err *err)
+int sg_import_commit(const struct sg_import *in, struct sg_stage *stage, struct sg_template *t,
+                     const struct sg_import_result *r, struct sg_progress *p, struct sg_err *err)
 {
-    bool is_root = geteuid() == 0; /* asked before a rootless run becomes root of its own */
-    sg_auto_template host = { .lock_fd = -1 };
-    sg_auto_stage stage = { .store_fd = -1, .fd = -1 };
-    if (sg_template_open(in->state_dir, "host", &host, err) < 0 ||
-        sg_stage_new(in->state_dir, &stage, err) < 0)
+    free(t->origin);
+    t->origin = sg_strdup(in->origin);
+    free(t->digest);
+    t->digest = in->digest ? sg_strdup(in->digest) : NULL;
+    t->grants_sudo = in->grants_sudo;
+    t->is_idmapped = in->is_idmapped;
+    t->bytes = r->numbers.bytes;
+    t->entries = r->numbers.entries;
+    sg_progress_say(p, "%s: writing to disk", in->name);
+    if (write_meta(t, stage->fd, err) < 0)
         return -1;
-    if (!in->replaces && faccessat(stage.store_fd, in->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    return sg_stage_commit(stage, in->name, in->replaces, err);
+}
+
+int sg_import_begin(struct sg_import *in, struct sg_template *host, struct sg_stage *stage,
+                    struct sg_err *err)
+{
+    bool is_rootless;
+    in->is_idmapped = geteuid() == 0; /* asked before a rootless run becomes root of its own */
+    if (sg_run_prepare(&is_rootless, err) < 0 ||
+        sg_template_open(in->state_dir, "host", host, err) < 0 ||
+        sg_stage_new(in->state_dir, stage, err) < 0)
+        return -1;
+    if (!in->replaces && faccessat(stage->store_fd, in->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return sg_fail(err, SG_CONFLICT, "template '%s' exists; remove it first or use --force",
                        in->name);
-    if (mkdirat(stage.fd, "root", 0755) < 0)
+    if (mkdirat(stage->fd, "root", 0755) < 0)
         return sg_fail_sys(err, "make the root of the new template");
-    sg_auto_free char *layer = sg_printf("%s/templates/%s/root", in->state_dir, stage.name);
+    return 0;
+}
+
+static int unpack(const struct sg_import *in, const struct sg_template *host, const char *layer,
+                  struct sg_arena *a, struct sg_import_result *ret,
+                  const struct sg_jval **ret_image, struct sg_err *err)
+{
+    const char *flags[8] = { NULL };
+    size_t n = 0;
+    if (in->takes_images)
+        flags[n++] = "--images";
+    if (in->takes_images && *in->image) {
+        flags[n++] = "--image";
+        flags[n++] = in->image;
+    }
+    if (in->takes_images && *in->platform) {
+        flags[n++] = "--platform";
+        flags[n++] = in->platform;
+    }
+    sg_auto_buf summary;
+    sg_buf_init(&summary, SUMMARY_BYTES);
+    if (sg_unpack_in_cell(in, host, in->archive_fd, layer, flags, &summary, err) < 0)
+        return -1;
+    return sg_unpack_summary(&summary, a, &ret->numbers, ret_image, err);
+}
+
+/* What was unpacked is not a root but the parts of one. */
+static int assemble(struct sg_import *in, const struct sg_template *host, struct sg_stage *stage,
+                    const struct sg_jval *described, struct sg_arena *a, struct sg_progress *p,
+                    struct sg_template *t, struct sg_import_result *ret, struct sg_err *err)
+{
+    struct sg_oci_image image;
+    in->origin = "image";
+    if (sg_oci_image_parse(described, a, &image, err) < 0)
+        return sg_wrap(err, "what sandglass-unpack says");
+    if (renameat(stage->fd, "root", stage->fd, "parts") < 0 || mkdirat(stage->fd, "root", 0755) < 0)
+        return sg_fail_sys(err, "make the root of the new template");
+    sg_auto_fd parts = openat(stage->fd, "parts", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parts < 0)
+        return sg_fail_sys(err, "open the parts of the image");
+    if (sg_image_assemble(in, host, stage, parts, &image, p, t, ret, err) < 0)
+        return -1;
+    return sg_tree_remove(stage->fd, "parts", err);
+}
+
+static int import_into(struct sg_import *in, const struct sg_template *host, struct sg_stage *stage,
+                       struct sg_arena *a, struct sg_progress *p, struct sg_import_result *ret,
+                       struct sg_err *err)
+{
+    sg_auto_free char *layer = sg_printf("%s/templates/%s/root", in->state_dir, stage->name);
     sg_auto_free char *what = sg_printf("%s: unpacking", in->name);
     struct stat st;
     bool is_file = fstat(in->archive_fd, &st) == 0 && S_ISREG(st.st_mode);
     sg_progress_follow(p, what, in->archive_fd, is_file ? (uint64_t)st.st_size : 0);
 
-    struct sg_import_result result;
-    if (unpack_in_cell(in, &host, layer, &result, err) < 0 ||
+    struct sg_import_result result = { 0 };
+    const struct sg_jval *image = NULL;
+    if (unpack(in, host, layer, a, &result, &image, err) < 0 ||
         (in->finish && in->finish(in->finish_arg, err) < 0) ||
-        (in->program && sg_template_finish(in, layer, is_root, p, err) < 0))
+        (in->program && sg_template_finish(in, layer, in->is_idmapped, p, err) < 0))
         return -1;
-    sg_auto_fd root = openat(stage.fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    sg_auto_template own;
+    sg_template_init(&own, in->name);
+    struct sg_template *t = in->defaults ? in->defaults : &own;
+    if (image && assemble(in, host, stage, image, a, p, t, &result, err) < 0)
+        return -1;
+    sg_auto_fd root = openat(stage->fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root < 0)
         return sg_fail_sys(err, "open the new root");
-    sg_progress_say(p, "%s: writing to disk", in->name);
-    if (describe(in, &result, stage.fd, root, is_root, err) < 0 ||
-        sg_stage_commit(&stage, in->name, in->replaces, err) < 0)
+    if (!image && !in->defaults && sg_template_read_root(t, root, err) < 0)
+        return -1;
+    if (sg_import_commit(in, stage, t, &result, p, err) < 0)
         return -1;
     *ret = result;
     return 0;
+}
+
+static int import_one(const struct sg_import *asked, struct sg_progress *p,
+                      struct sg_import_result *ret, struct sg_err *err)
+{
+    struct sg_import in = *asked;
+    sg_auto_template host = { .lock_fd = -1 };
+    sg_auto_stage stage = { .store_fd = -1, .fd = -1 };
+    sg_auto_arena a;
+    sg_arena_init(&a, SG_OCI_ARENA);
+    if (sg_import_begin(&in, &host, &stage, err) < 0)
+        return -1;
+    return import_into(&in, &host, &stage, &a, p, ret, err);
+}
+
+void sg_import_sweep(const char *state_dir)
+{
+    struct sg_err ignored;
+    sg_auto_fd store = sg_templates_open(state_dir, false, &ignored);
+    if (store >= 0)
+        sg_layers_sweep(store);
+}
+
+int sg_template_import(const struct sg_import *in, struct sg_progress *p,
+                       struct sg_import_result *ret, struct sg_err *err)
+{
+    const int got = import_one(in, p, ret, err);
+    if (in->takes_images)
+        sg_import_sweep(in->state_dir);
+    return got;
 }
 
 /* ---- the command ---- */
@@ -326,36 +418,47 @@ static char *choose_name(const struct sg_cli *cli, const char *path, struct sg_e
     return NULL;
 }
 
-static int print_imported(const struct sg_cli *cli, const char *name,
-                          const struct sg_import_result *r)
+int sg_import_print(const struct sg_cli *cli, const char *name, const struct sg_import_result *r)
 {
+    const struct sg_layer_numbers *n = &r->numbers;
     sg_auto_buf out;
-    sg_buf_init(&out, SUMMARY_BYTES);
+    sg_buf_init(&out, MESSAGE_BYTES);
     if (cli->config.json) {
+        const struct {
+            const char *key;
+            uint64_t v;
+            bool is_shown;
+        } rows[] = {
+            { "entries", n->entries, true },         { "bytes", n->bytes, true },
+            { "skipped", n->skipped, true },         { "setuid_dropped", n->setuid_dropped, true },
+            { "layers", r->layers, r->digest.s[0] }, { "layers_shared", r->shared, r->digest.s[0] },
+        };
         struct sg_json j;
         sg_json_init(&j, &out);
         sg_json_open(&j, '{');
         sg_json_key(&j, "name");
         sg_json_str(&j, name);
-        sg_json_key(&j, "entries");
-        sg_json_u64(&j, r->entries);
-        sg_json_key(&j, "bytes");
-        sg_json_u64(&j, r->bytes);
-        sg_json_key(&j, "skipped");
-        sg_json_u64(&j, r->skipped);
-        sg_json_key(&j, "setuid_dropped");
-        sg_json_u64(&j, r->setuid_dropped);
+        for (size_t i = 0; i < SG_COUNT(rows); i++)
+            if (rows[i].is_shown) {
+                sg_json_key(&j, rows[i].key);
+                sg_json_u64(&j, rows[i].v);
+            }
+        if (r->digest.s[0]) {
+            sg_auto_free char *digest = sg_printf("sha256:%s", r->digest.s);
+            sg_json_key(&j, "digest");
+            sg_json_str(&j, digest);
+        }
         sg_json_close(&j, '}');
         sg_buf_add_str(&out, "\n");
     } else {
         sg_buf_addf(&out, "%s\n", name);
-        if (r->skipped)
-            sg_cli_note(cli, "%s: %llu %s left out", name, (unsigned long long)r->skipped,
-                        r->skipped == 1 ? "FIFO, socket or device" : "FIFOs, sockets or devices");
-        if (r->setuid_dropped)
+        if (n->skipped)
+            sg_cli_note(cli, "%s: %llu %s left out", name, (unsigned long long)n->skipped,
+                        n->skipped == 1 ? "FIFO, socket or device" : "FIFOs, sockets or devices");
+        if (n->setuid_dropped)
             sg_cli_note(cli, "%s: %llu %s set-id bit; --sudo keeps it", name,
-                        (unsigned long long)r->setuid_dropped,
-                        r->setuid_dropped == 1 ? "file lost its" : "files lost their");
+                        (unsigned long long)n->setuid_dropped,
+                        n->setuid_dropped == 1 ? "file lost its" : "files lost their");
     }
     return sg_cli_print(&out);
 }
@@ -375,6 +478,9 @@ static int import(struct sg_cli *cli, const char *name, const char *path,
         .name = name,
         .archive_fd = source.fd,
         .origin = source.tar ? "directory" : "archive",
+        .takes_images = true,
+        .image = cli->config.image,
+        .platform = cli->config.platform,
         .grants_sudo = cli->config.sudo,
         .skips_devices = source.tar != 0,
         .replaces = cli->config.force,
@@ -392,5 +498,5 @@ int sg_cmd_template_import(struct sg_cli *cli)
     sg_auto_free char *name = choose_name(cli, path, &err);
     if (!name || import(cli, name, path, &result, &err) < 0)
         return sg_cli_fail(cli, &err);
-    return print_imported(cli, name, &result);
+    return sg_import_print(cli, name, &result);
 }

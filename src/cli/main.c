@@ -256,7 +256,7 @@ const struct sg_command sg_commands[] = {
       .min_args = 1, .max_args = 2, .words = "base", .run = sg_cmd_template_build },
     { .name = "template import", .tail = "[options] [NAME] FILE|DIRECTORY|-",
       .bit = SG_FOR_TEMPLATE_IMPORT,
-      .summary = "Make a template from a root archive (tar, plain or compressed) or a directory.",
+      .summary = "Make a template from a container image, a root archive or a directory.",
       .examples = { "template import alpine alpine-minirootfs.tar.gz",
                     "template import --force tools ./rootfs" },
       .min_args = 1, .max_args = 2, .run = sg_cmd_template_import },

@@ -111,6 +111,7 @@ struct sg_config {
     uint64_t hook_wait_ms;
     char *tag;                /* snapshot, template build */
     char *dockerfile, *ready; /* template build */
+    char *image, *platform;   /* template import, pull */
     struct sg_strlist build_args;
     char *config_file; /* --config; "" when not given */
 };

@@ -9,6 +9,7 @@
 
 #include "base/banned.h"
 
+enum { MAX_LIST = 1024 };
 enum field_type { FIELD_TEXT, FIELD_BOOL, FIELD_NUMBER };
 
 static const struct field {
@@ -26,6 +27,20 @@ static const struct field {
     { "idmapped", FIELD_BOOL, offsetof(struct sg_template, is_idmapped) },
     { "bytes", FIELD_NUMBER, offsetof(struct sg_template, bytes) },
     { "entries", FIELD_NUMBER, offsetof(struct sg_template, entries) },
+    { "reference", FIELD_TEXT, offsetof(struct sg_template, reference) },
+    { "manifest", FIELD_TEXT, offsetof(struct sg_template, manifest) },
+    { "media_type", FIELD_TEXT, offsetof(struct sg_template, media_type) },
+    { "config", FIELD_TEXT, offsetof(struct sg_template, config) },
+};
+
+static const struct {
+    const char *key;
+    size_t offset;
+} lists[] = {
+    { "entrypoint", offsetof(struct sg_template, entrypoint) },
+    { "cmd", offsetof(struct sg_template, cmd) },
+    { "layers", offsetof(struct sg_template, layers) },
+    { "blobs", offsetof(struct sg_template, blobs) },
 };
 
 static const struct field *find_field(const char *key)
@@ -71,6 +86,22 @@ static int add_env(struct sg_template *t, const struct sg_kv *kv, struct sg_err 
     return 0;
 }
 
+/* 1: it was of a list. */
+static int add_to_list(struct sg_template *t, const struct sg_kv *kv, struct sg_err *err)
+{
+    for (size_t i = 0; i < SG_COUNT(lists); i++) {
+        struct sg_template_list *list = (void *)((char *)t + lists[i].offset);
+        if (strcmp(lists[i].key, kv->key) != 0)
+            continue;
+        if (!kv->is_quoted || list->n == MAX_LIST)
+            return sg_fail(err, SG_INVALID, "%s:%u: '%s' has texts, %d at most", kv->what, kv->line,
+                           kv->key, MAX_LIST);
+        sg_template_list_add(list, kv->text);
+        return 1;
+    }
+    return 0;
+}
+
 static void clear_env(struct sg_template *t)
 {
     while (t->env_count)
@@ -94,6 +125,11 @@ int sg_meta_parse(struct sg_template *t, struct sg_str text, const char *what, s
                 return -1;
             continue;
         }
+        const int is_listed = add_to_list(t, &kv, err);
+        if (is_listed < 0)
+            return -1;
+        if (is_listed)
+            continue;
         const struct field *f = find_field(kv.key);
         if (!f)
             return sg_fail(err, SG_INVALID, "%s:%u: unknown key '%s'", what, kv.line, kv.key);
@@ -122,4 +158,9 @@ void sg_meta_format(const struct sg_template *t, struct sg_buf *out)
         }
     }
     sg_kv_add_list(out, "env", t->env, t->env_count);
+    for (size_t i = 0; i < SG_COUNT(lists); i++) {
+        const struct sg_template_list *list = (const void *)((const char *)t + lists[i].offset);
+        if (list->n)
+            sg_kv_add_list(out, lists[i].key, list->v, list->n);
+    }
 }

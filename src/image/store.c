@@ -20,8 +20,6 @@
 #include "sys/uapi.h"
 #include "base/banned.h"
 
-#define NEW_PREFIX ".new-"
-
 enum { LOCK_TRIES = 64 };
 
 /* flock(2) by number: with src in the include path <sys/file.h> is our own sys/file.h. */
@@ -124,7 +122,8 @@ int sg_templates_find_pin(int store_fd, const char *name, const char *id, char r
     int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (!sg_starts_with(d->d_name, NEW_PREFIX) || !has_pin_at(store_fd, d->d_name, id))
+        if (!sg_starts_with(d->d_name, SG_TEMPLATES_NEW_PREFIX) ||
+            !has_pin_at(store_fd, d->d_name, id))
             continue;
         (void)snprintf(ret, 80, "%.79s", d->d_name);
         return 0;
@@ -137,7 +136,7 @@ static void random_name(char *ret, size_t cap)
 {
     uint64_t r = 0;
     (void)!getrandom(&r, sizeof r, 0); /* a clash is caught by EEXIST */
-    (void)snprintf(ret, cap, NEW_PREFIX "%016" PRIx64, r);
+    (void)snprintf(ret, cap, SG_TEMPLATES_NEW_PREFIX "%016" PRIx64, r);
 }
 
 /* Out of the way first, so that the name is free at once and a crash leaves only what is swept. */
@@ -188,7 +187,7 @@ void sg_templates_sweep(int store_fd, const char *keep_host)
     while ((d = readdir(dir))) {
         bool is_old_host = keep_host && sg_starts_with(d->d_name, SG_TEMPLATES_HOST_PREFIX) &&
                            strcmp(d->d_name, keep_host) != 0;
-        if (is_old_host || sg_starts_with(d->d_name, NEW_PREFIX))
+        if (is_old_host || sg_starts_with(d->d_name, SG_TEMPLATES_NEW_PREFIX))
             sweep_one(store_fd, d->d_name);
     }
 }
@@ -253,4 +252,14 @@ int sg_stage_commit(struct sg_stage *s, const char *name, bool replaces, struct 
     (void)fsync(s->store_fd);
     s->name[0] = '\0';
     return 0;
+}
+
+int sg_stage_use(struct sg_stage *s, const char *name, struct sg_err *err)
+{
+    if (lock_dir(s->fd, LOCK_SH) < 0)
+        return sg_fail_sys(err, "lock %s", sg_quote(name).s);
+    if (!is_still_named(s->store_fd, name, s->fd))
+        return sg_fail(err, SG_UNAVAILABLE, "%s was removed meanwhile; try again",
+                       sg_quote(name).s);
+    return sg_take_fd(&s->fd);
 }

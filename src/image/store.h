@@ -49,5 +49,10 @@ void sg_stage_done(struct sg_stage *s);
  * old one keep it until they end. */
 int sg_stage_commit(struct sg_stage *s, const char *name, bool replaces, struct sg_err *err);
 
+/* What was committed as `name` stays in use by us, as sg_templates_use() has it. Returns the
+ * descriptor; SG_UNAVAILABLE: somebody removed it that very moment. */
+int sg_stage_use(struct sg_stage *s, const char *name, struct sg_err *err);
+
 #define SG_TEMPLATES_HOST_PREFIX ".host-"
+#define SG_TEMPLATES_NEW_PREFIX  ".new-"
 #define sg_auto_stage            __attribute__((cleanup(sg_stage_done))) struct sg_stage

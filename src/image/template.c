@@ -19,7 +19,7 @@
 
 #include "base/banned.h"
 
-enum { MAX_NAME = 64, MAX_PASSWD = 256 * 1024, FIRST_USER = 1000 };
+enum { MAX_NAME = 64, MAX_PASSWD = 256 * 1024, FIRST_USER = 1000, MAX_ID = 65535 };
 
 static const char default_path[] = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
@@ -37,11 +37,30 @@ void sg_template_init(struct sg_template *t, const char *name)
     };
 }
 
+void sg_template_list_add(struct sg_template_list *list, const char *text)
+{
+    char **v = sg_alloc((list->n + 1) * sizeof *v);
+    if (list->n)
+        memcpy(v, list->v, list->n * sizeof *v);
+    free(list->v);
+    list->v = v;
+    v[list->n++] = sg_strdup(text);
+}
+
+static void list_done(struct sg_template_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->v[i]);
+    free(list->v);
+}
+
 void sg_template_done(struct sg_template *t)
 {
-    char *owned[] = {
-        t->name, t->layer, t->user, t->home, t->workdir, t->path, t->origin, t->digest
-    };
+    char *owned[] = { t->name,   t->layer,  t->user,     t->home,   t->workdir,    t->path,
+                      t->origin, t->digest, t->manifest, t->config, t->media_type, t->reference };
+    struct sg_template_list *lists[] = { &t->entrypoint, &t->cmd, &t->layers, &t->blobs };
+    for (size_t i = 0; i < SG_COUNT(lists); i++)
+        list_done(lists[i]);
     for (size_t i = 0; i < SG_COUNT(owned); i++)
         free(owned[i]);
     for (size_t i = 0; i < t->bind_count; i++) {
@@ -112,8 +131,9 @@ static bool is_plain_home(struct sg_str s)
     return true;
 }
 
-/* passwd(5): name:password:uid:gid:gecos:home:shell */
-static void take_user(struct sg_template *t, struct sg_str passwd, uint64_t wanted)
+/* passwd(5): name:password:uid:gid:gecos:home:shell. `name` empty: by number. */
+static bool take_user(struct sg_template *t, struct sg_str passwd, struct sg_str name,
+                      uint64_t wanted)
 {
     while (passwd.n) {
         struct sg_str line = next_field(&passwd, '\n');
@@ -122,39 +142,81 @@ static void take_user(struct sg_template *t, struct sg_str passwd, uint64_t want
             field[i] = next_field(&line, ':');
         uint64_t uid;
         struct sg_err ignored;
-        if (sg_parse_u64(field[2], 0, UINT32_MAX, &uid, &ignored) < 0 || uid != wanted ||
-            !is_plain_user(field[0]))
+        if (sg_parse_u64(field[2], 0, UINT32_MAX, &uid, &ignored) < 0 || !is_plain_user(field[0]) ||
+            (name.n ? field[0].n != name.n || memcmp(field[0].p, name.p, name.n) != 0
+                    : uid != wanted))
             continue;
         free(t->user);
         t->user = sg_printf("%.*s", (int)field[0].n, field[0].p);
         free(t->home);
         t->home = is_plain_home(field[5]) ? sg_printf("%.*s", (int)field[5].n, field[5].p)
                                           : sg_strdup("/");
-        return;
+        return true;
     }
+    return false;
+}
+
+/* Its passwd, or nothing: a root without users has root. */
+static void read_passwd(int root_fd, struct sg_buf *ret)
+{
+    struct sg_err no_passwd;
+    struct stat st;
+    sg_auto_fd fd =
+        sg_open_in(root_fd, "etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, &no_passwd);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        sg_buf_read_fd(ret, fd, "etc/passwd", &no_passwd) < 0)
+        sg_buf_clear(ret);
+}
+
+static void be_root(struct sg_template *t)
+{
+    free(t->user);
+    free(t->home);
+    t->user = sg_strdup("root");
+    t->home = sg_strdup("/root");
 }
 
 int sg_template_read_root(struct sg_template *t, int root_fd, struct sg_err *err)
 {
     if (sg_root_check(root_fd, err) < 0)
         return -1;
-    free(t->user);
-    free(t->home);
-    t->user = sg_strdup("root");
-    t->home = sg_strdup("/root");
-
-    struct sg_err no_passwd;
-    struct stat st;
+    be_root(t);
     sg_auto_buf passwd;
     sg_buf_init(&passwd, MAX_PASSWD);
-    sg_auto_fd fd =
-        sg_open_in(root_fd, "etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, &no_passwd);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-        sg_buf_read_fd(&passwd, fd, "etc/passwd", &no_passwd) < 0)
-        return 0; /* a root without users has root */
-    struct sg_str text = { (const char *)passwd.p, passwd.n };
-    take_user(t, text, 0);
-    take_user(t, text, FIRST_USER);
+    read_passwd(root_fd, &passwd);
+    const struct sg_str text = { (const char *)passwd.p, passwd.n }, by_number = { "", 0 };
+    (void)take_user(t, text, by_number, 0);
+    (void)take_user(t, text, by_number, FIRST_USER);
+    return 0;
+}
+
+int sg_template_read_user(struct sg_template *t, int root_fd, const char *user, struct sg_err *err)
+{
+    if (sg_root_check(root_fd, err) < 0)
+        return -1;
+    be_root(t);
+    sg_auto_buf passwd;
+    sg_buf_init(&passwd, MAX_PASSWD);
+    read_passwd(root_fd, &passwd);
+    const struct sg_str text = { (const char *)passwd.p, passwd.n };
+    const struct sg_str name = { user, strcspn(user, ":") };
+    struct sg_err ignored;
+    uint64_t uid = 0, gid;
+    const bool is_number = sg_parse_u64(name, 0, MAX_ID, &uid, &ignored) == 0;
+    const bool is_known =
+        take_user(t, text, is_number ? (struct sg_str) { "", 0 } : name, name.n ? uid : 0);
+    if (is_known || !name.n)
+        return 0;
+    if (!is_number)
+        return sg_fail(err, SG_INVALID, "the image is to run as %s, whom its passwd does not have",
+                       sg_quote(user).s);
+    const char *group = user + name.n;
+    free(t->user);
+    free(t->home);
+    t->user = *group && sg_parse_u64(sg_str_of(group + 1), 0, MAX_ID, &gid, &ignored) == 0
+                  ? sg_printf("%u:%u", (unsigned)uid, (unsigned)gid)
+                  : sg_printf("%u", (unsigned)uid);
+    t->home = sg_strdup("/");
     return 0;
 }
 

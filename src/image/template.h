@@ -23,6 +23,11 @@ struct sg_template_bind {
     char *source, *target; /* owned; always read-only */
 };
 
+struct sg_template_list {
+    char **v; /* owned, as are its strings */
+    size_t n;
+};
+
 struct sg_template {
     char *name;                                           /* owned, as are all strings here */
     char *layer;                                          /* host directory */
@@ -39,14 +44,21 @@ struct sg_template {
     int lock_fd;      /* the template's directory, locked; -1 for a directory of the user's own */
 
     /* For people: where it came from. NULL or 0 where nobody knows. */
-    char *origin; /* "archive", "recipe", "host", "directory" */
+    char *origin; /* "archive", "recipe", "host", "directory", "image" */
     char *digest; /* of the recipe */
     uint64_t bytes, entries;
+
+    /* Of an image: what it would start; its layers (names in the store, image/layers.h) and what
+     * they came as; its two documents, which lie beside template.toml. */
+    struct sg_template_list entrypoint, cmd, layers, blobs;
+    char *manifest, *config, *media_type, *reference; /* NULL: not of an image */
 };
 
 /* Fills in everything but the layer: user "user", /home/user, /workspace, a PATH, LANG. */
 void sg_template_init(struct sg_template *t, const char *name);
 void sg_template_done(struct sg_template *t); /* releases the lock */
+
+void sg_template_list_add(struct sg_template_list *list, const char *text);
 
 /* Finds `name`: "host" (made or refreshed on the spot), a stored template, or, with a slash in it,
  * any directory. SG_NOT_FOUND names the remedy. */
@@ -65,5 +77,7 @@ int sg_template_check_name(const char *name, struct sg_err *err);
  * taken only where it is plain (names of letters and digits, absolute home). Refuses a root whose
  * mount points are symbolic links. */
 int sg_template_read_root(struct sg_template *t, int root_fd, struct sg_err *err);
+/* The same for an image, which says itself who: "name", "1000" or with ":group". "": root. */
+int sg_template_read_user(struct sg_template *t, int root_fd, const char *user, struct sg_err *err);
 
 #define sg_auto_template __attribute__((cleanup(sg_template_done))) struct sg_template

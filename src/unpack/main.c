@@ -2,7 +2,12 @@
 /* sandglass-unpack: one archive from stdin, written below a directory.
  *
  *   sandglass-unpack [--one-user] [--keep-setuid] [--skip-devices]
- *                    [--max-entries N] [--max-bytes N] DIRECTORY
+ *                    [--max-entries N] [--max-bytes N]
+ *                    [--images] [--platform OS/ARCH] [--image NAME]
+ *                    [--layer] [--diff HEX] DIRECTORY
+ *
+ * --images: an archive of an image (an OCI layout, `docker save`) is taken apart into its blobs,
+ * which are layers and are then unpacked one by one with --layer and the digest in --diff.
  *
  * Runs inside a cell that shows it only the new layer, because decoders are where archives attack.
  * Landlock is a second wall for the same case: it also holds where the program is run by hand, and
@@ -24,7 +29,7 @@
 
 #include "base/banned.h"
 
-enum { DRAIN_BYTES = 16 << 20, SUMMARY_BYTES = 4096 };
+enum { DRAIN_BYTES = 16 << 20, SUMMARY_BYTES = 1 << 20 };
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -38,13 +43,17 @@ enum { DRAIN_BYTES = 16 << 20, SUMMARY_BYTES = 4096 };
 static const struct {
     const char *name;
     size_t flag;   /* offset of a bool ... */
-    size_t number; /* ... or of an uint64_t with a value after the name */
+    size_t number; /* ... or of an uint64_t with a value after the name ... */
+    size_t text;   /* ... or of a text */
 } flags[] = {
-    { "--one-user", offsetof(struct sg_unpack_options, is_one_user), 0 },
-    { "--keep-setuid", offsetof(struct sg_unpack_options, keeps_setuid), 0 },
-    { "--skip-devices", offsetof(struct sg_unpack_options, skips_devices), 0 },
-    { "--max-entries", 0, offsetof(struct sg_unpack_options, max_entries) },
-    { "--max-bytes", 0, offsetof(struct sg_unpack_options, max_bytes) },
+    { "--one-user", offsetof(struct sg_unpack_options, is_one_user), 0, 0 },
+    { "--keep-setuid", offsetof(struct sg_unpack_options, keeps_setuid), 0, 0 },
+    { "--skip-devices", offsetof(struct sg_unpack_options, skips_devices), 0, 0 },
+    { "--layer", offsetof(struct sg_unpack_options, is_layer), 0, 0 },
+    { "--max-entries", 0, offsetof(struct sg_unpack_options, max_entries), 0 },
+    { "--max-bytes", 0, offsetof(struct sg_unpack_options, max_bytes), 0 },
+    { "--diff", 0, 0, offsetof(struct sg_unpack_options, diff) },
+    { "--image", 0, 0, offsetof(struct sg_unpack_options, image) },
 };
 
 static int set_option(struct sg_unpack_options *o, char **argv, int *at, struct sg_err *err)
@@ -58,8 +67,12 @@ static int set_option(struct sg_unpack_options *o, char **argv, int *at, struct 
         }
         const char *value = argv[*at + 1];
         if (!value)
-            return sg_fail(err, SG_INVALID, "%s needs a number", flags[i].name);
+            return sg_fail(err, SG_INVALID, "%s needs a value", flags[i].name);
         *at += 1;
+        if (flags[i].text) {
+            memcpy((char *)o + flags[i].text, &value, sizeof value);
+            return 0;
+        }
         uint64_t *number = (uint64_t *)(void *)((char *)o + flags[i].number);
         if (sg_parse_u64(sg_str_of(value), 1, UINT64_C(1) << 50, number, err) < 0)
             return sg_wrap(err, "%s", flags[i].name);
@@ -68,13 +81,28 @@ static int set_option(struct sg_unpack_options *o, char **argv, int *at, struct 
     return sg_fail(err, SG_INVALID, "unknown option %s", sg_quote(argv[*at]).s);
 }
 
-static int parse_arguments(char **argv, struct sg_unpack_options *o, const char **ret_dir,
-                           struct sg_err *err)
+/* What it takes to know an image when one comes. */
+struct images {
+    struct sg_arena arena;
+    struct sg_oci_platform platform;
+};
+
+static int parse_arguments(char **argv, struct sg_unpack_options *o, struct images *images,
+                           const char **ret_dir, struct sg_err *err)
 {
     int at = 1;
-    for (; argv[at] && argv[at][0] == '-'; at++)
-        if (set_option(o, argv, &at, err) < 0)
+    for (; argv[at] && argv[at][0] == '-'; at++) {
+        if (strcmp(argv[at], "--images") == 0) {
+            o->arena = &images->arena;
+        } else if (strcmp(argv[at], "--platform") == 0 && argv[at + 1]) {
+            if (sg_oci_platform_parse(argv[++at], &images->arena, &images->platform, err) < 0)
+                return -1;
+        } else if (set_option(o, argv, &at, err) < 0) {
             return -1;
+        }
+    }
+    if (o->diff && !sg_oci_is_hex(sg_str_of(o->diff)))
+        return sg_fail(err, SG_INVALID, "--diff needs 64 hexadecimal digits");
     if (!argv[at] || argv[at + 1])
         return sg_fail(err, SG_INVALID, "usage: sandglass-unpack [options] DIRECTORY <ARCHIVE");
     *ret_dir = argv[at];
@@ -124,6 +152,10 @@ static int print_summary(const struct sg_unpack_result *r, bool has_landlock, st
     sg_json_u64(&j, r->setuid_dropped);
     sg_json_key(&j, "landlock");
     sg_json_bool(&j, has_landlock);
+    if (r->image) {
+        sg_json_key(&j, "image");
+        sg_oci_image_format(r->image, &j);
+    }
     sg_json_close(&j, '}');
     sg_buf_add_str(&out, "\n");
     if (sg_buf_check(&out, "summary", err) < 0)
@@ -157,7 +189,11 @@ int main(int argc, char **argv)
     struct sg_err err = { 0 };
     struct sg_unpack_options options = sg_unpack_defaults();
     const char *dir = NULL;
-    bool is_usage = parse_arguments(argv, &options, &dir, &err) < 0;
+    static struct images images;
+    sg_arena_init(&images.arena, SG_OCI_ARENA);
+    images.platform = sg_oci_platform_own();
+    options.platform = &images.platform;
+    bool is_usage = parse_arguments(argv, &options, &images, &dir, &err) < 0;
     if (!is_usage) {
         (void)setlocale(LC_CTYPE, "C.UTF-8"); /* so that names in pax headers arrive unchanged */
         (void)umask(0077);

@@ -14,7 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
+#include "image/oci.h"
 
 struct sg_unpack_options {
     uint64_t max_entries;
@@ -25,6 +27,13 @@ struct sg_unpack_options {
     bool is_one_user;          /* everything stays owned by the caller */
     bool keeps_setuid;         /* for templates whose profile grants sudo */
     bool skips_devices;        /* outside of dev/ too, where they are skipped anyway */
+    bool is_layer;             /* one of several of an image: see image/layers.h */
+    const char *diff;          /* NULL, or what the SHA-256 of the archive without compression is */
+    /* Not NULL: an archive of an image (OCI's, or of `docker save`) is taken apart instead, and
+     * what is found is described in here. */
+    struct sg_arena *arena;
+    const struct sg_oci_platform *platform; /* then: which of its images */
+    const char *image;                      /* the same, by name; NULL: it has one */
 };
 
 /* The limits that the program starts with; flags off. */
@@ -34,7 +43,8 @@ struct sg_unpack_result {
     uint64_t entries, bytes;
     uint64_t skipped; /* FIFOs, sockets, devices in dev/ */
     uint64_t setuid_dropped;
-    char first_skipped[96]; /* quoted, or empty */
+    char first_skipped[96];     /* quoted, or empty */
+    struct sg_oci_image *image; /* NULL: it was a root. Its parts are in the target directory */
 };
 
 /* Reads a tar archive (plain, gzip, bzip2, xz or zstd) from `archive_fd`. SG_INVALID names the

@@ -15,9 +15,11 @@
 
 #include "base/banned.h"
 
-void sg_writer_init(struct sg_writer *w, int root_fd, bool is_one_user)
+void sg_writer_init(struct sg_writer *w, int root_fd, bool is_one_user, mode_t implied)
 {
-    *w = (struct sg_writer) { .root_fd = root_fd, .is_one_user = is_one_user, .parent_fd = -1 };
+    *w = (struct sg_writer) {
+        .root_fd = root_fd, .is_one_user = is_one_user, .implied = implied, .parent_fd = -1
+    };
 }
 
 void sg_writer_done(struct sg_writer *w)
@@ -61,8 +63,8 @@ static int make_parents(const struct sg_writer *w, const char *path)
         }
         int dir = leaf ? above : w->root_fd;
         const char *last = leaf ? leaf : prefix;
-        if (mkdirat(dir, last, 0755) == 0) /* a directory of our own: the umask may have cut it */
-            (void)fchmodat(dir, last, 0755, 0);
+        if (mkdirat(dir, last, 0700) == 0) /* a directory of our own: the umask may have cut it */
+            (void)fchmodat(dir, last, w->implied, 0);
         else if (errno != EEXIST)
             return -1;
         if (!slash)

@@ -11,7 +11,8 @@
 struct sg_writer {
     int root_fd; /* borrows */
     bool is_one_user;
-    int parent_fd; /* the directory of the last entry, kept because the next is often beside it */
+    mode_t implied; /* of directories that nobody named */
+    int parent_fd;  /* the directory of the last entry, kept because the next is often beside it */
     char parent[PATH_MAX];
 };
 
@@ -22,10 +23,10 @@ struct sg_node {
     struct timespec mtime;
 };
 
-void sg_writer_init(struct sg_writer *w, int root_fd, bool is_one_user);
+void sg_writer_init(struct sg_writer *w, int root_fd, bool is_one_user, mode_t implied);
 void sg_writer_done(struct sg_writer *w);
 
-/* Directories that lead to `name` are made (0755, root) when the archive did not name them. */
+/* Directories that lead to `name` are made (`implied`, root) when the archive did not name them. */
 int sg_writer_dir(struct sg_writer *w, const struct sg_entry_name *name, const struct sg_node *node,
                   struct sg_err *err);
 int sg_writer_symlink(struct sg_writer *w, const struct sg_entry_name *name, const char *target,
