@@ -24,6 +24,8 @@ enum sg_errand_op {
     SG_ERRAND_VOLUME,   /* a volume `name` of at most `bytes` */
     SG_ERRAND_REMOVE,   /* `name` of the kind `kind`; absent is fine */
     SG_ERRAND_SYNC,     /* everything to the disk */
+    SG_ERRAND_ROOM,     /* the same, in an image: what was removed is free at once, not trimmed */
+    SG_ERRAND_TRIM,     /* an image that has room again is trimmed again */
     SG_ERRAND_TIDY,     /* counters of what is gone */
     SG_ERRAND_OP_COUNT,
 };

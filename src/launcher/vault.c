@@ -59,7 +59,8 @@ static void measure(struct sg_vault *v)
     v->free_bytes = (uint64_t)pool.f_bavail * pool.f_frsize;
     uint64_t least = v->total_bytes / LEAST_FREE_PART;
     least = least < LEAST_FREE ? least : LEAST_FREE;
-    bool is_full = v->free_bytes < least;
+    v->is_short = v->free_bytes < least;
+    bool is_full = v->is_short;
     if (v->host_fd >= 0 && fstatvfs(v->host_fd, &host) == 0) {
         const uint64_t left = (uint64_t)host.f_bavail * host.f_frsize;
         is_full |= left < LEAST_FREE_OF_HOST;
@@ -95,14 +96,32 @@ static void tidy(struct sg_vault *v)
     v->has_removed = false;
 }
 
+/* What was removed is free after a commit: in an image that is trimmed only when that is done, half
+ * a minute later. So it is not trimmed while it is short of room. Where the disk below is full,
+ * trimming is what helps. */
+static void seek_room(struct sg_vault *v)
+{
+    const bool is_image = v->source == SG_VAULT_IMAGE;
+    struct sg_errand_data d = { .op = SG_ERRAND_SYNC };
+    if (is_image && v->is_short)
+        d.op = SG_ERRAND_ROOM;
+    else if (v->is_not_trimmed)
+        d.op = SG_ERRAND_TRIM;
+    else if (!v->is_full)
+        return;
+    if (sg_hands_busy(v->hands))
+        return;
+    v->is_not_trimmed = d.op == SG_ERRAND_ROOM;
+    (void)sg_hands_give(v->hands, &d, NULL, NULL);
+}
+
 static void look_after(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_vault *v = SG_OWNER(t, struct sg_vault, timer);
     measure(v);
     if (!v->is_counting) /* asked once more: the first may have come while one was under way */
         (void)sg_btrfs_recount(v->root_fd, NULL);
-    if (v->is_full && !sg_hands_busy(v->hands)) /* what was removed is free after a commit */
-        (void)sg_vault_sync(v, NULL, NULL);
+    seek_room(v);
     tidy(v);
     sg_timer_set(v->loop, t, now_ns + LOOK_NS);
 }

@@ -59,6 +59,8 @@ struct sg_vault {
     struct sg_timer timer; /* looks after room and counting */
     uint64_t total_bytes, free_bytes, errors;
     bool is_full, is_counting;
+    bool is_short;       /* full, and not only because the disk that an image lies on is */
+    bool is_not_trimmed; /* until there is room again */
     bool has_removed, had_removed; /* since the last tidying, before it */
     unsigned looks;
 };

@@ -152,6 +152,18 @@ static int sync_all(int pool_fd, const struct sg_errand_data *d, uint64_t *ret, 
     return syncfs(pool_fd) < 0 ? sg_fail_sys(err, "write the storage pool to the disk") : 0;
 }
 
+static int make_room(int pool_fd, const struct sg_errand_data *d, uint64_t *ret, struct sg_err *err)
+{
+    (void)d, (void)ret;
+    return sg_btrfs_trim(pool_fd, false, err) < 0 ? -1 : sg_btrfs_commit(pool_fd, err);
+}
+
+static int trim(int pool_fd, const struct sg_errand_data *d, uint64_t *ret, struct sg_err *err)
+{
+    (void)d, (void)ret;
+    return sg_btrfs_trim(pool_fd, true, err);
+}
+
 static int tidy(int pool_fd, const struct sg_errand_data *d, uint64_t *ret, struct sg_err *err)
 {
     (void)d;
@@ -165,7 +177,8 @@ static int tidy(int pool_fd, const struct sg_errand_data *d, uint64_t *ret, stru
 static sg_errand_fn *const rows[SG_ERRAND_OP_COUNT] = {
     [SG_ERRAND_MAKE] = make_layer,    [SG_ERRAND_SNAPSHOT] = snapshot,
     [SG_ERRAND_VOLUME] = make_volume, [SG_ERRAND_REMOVE] = remove_part,
-    [SG_ERRAND_SYNC] = sync_all,      [SG_ERRAND_TIDY] = tidy,
+    [SG_ERRAND_SYNC] = sync_all,      [SG_ERRAND_ROOM] = make_room,
+    [SG_ERRAND_TRIM] = trim,          [SG_ERRAND_TIDY] = tidy,
 };
 
 int sg_vault_work(int pool_fd, const struct sg_errand_data *d, uint64_t *ret_value,

@@ -16,6 +16,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "sys/kfile.h"
+#include "sys/uapi.h"
 #include "base/banned.h"
 
 /* Subtrees of any height are walked when a subvolume goes: else the kernel gives up counting. */
@@ -193,6 +194,22 @@ unsigned sg_btrfs_forget_gone(int fd, const char *fsid)
         count += ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args) == 0;
     }
     return count;
+}
+
+int sg_btrfs_commit(int fd, struct sg_err *err)
+{
+    return ioctl(fd, BTRFS_IOC_SYNC, NULL) < 0 ? sg_fail_sys(err, "commit a filesystem") : 0;
+}
+
+int sg_btrfs_trim(int root_fd, bool trims, struct sg_err *err)
+{
+    sg_auto_fd fs = fspick(root_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+    if (fs < 0 ||
+        (trims ? fsconfig(fs, FSCONFIG_SET_STRING, "discard", "async", 0)
+               : fsconfig(fs, FSCONFIG_SET_FLAG, "nodiscard", NULL, 0)) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        return sg_fail_sys(err, "change how a filesystem trims");
+    return 0;
 }
 
 int sg_btrfs_errors(int fd, uint64_t *ret, struct sg_err *err)

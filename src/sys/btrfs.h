@@ -39,6 +39,11 @@ int sg_btrfs_recount(int fd, struct sg_err *err);
 /* Forgets the counters of subvolumes that are gone (kernels before 6.11 keep them). How many. */
 unsigned sg_btrfs_forget_gone(int fd, const char *fsid);
 
+/* Everything to the disk, and the kernel begins at once with what it cleans up in its own time. */
+int sg_btrfs_commit(int fd, struct sg_err *err);
+/* Whether it gives its device back what is free; `root_fd`: the root of a mount of it. Where it
+ * does, room that was lent to files stays theirs until that is done, for half a minute. */
+int sg_btrfs_trim(int root_fd, bool trims, struct sg_err *err);
 /* Errors of reading, writing and checksums that its devices have had, ever. */
 int sg_btrfs_errors(int fd, uint64_t *ret, struct sg_err *err);
 /* As large as its device is. */

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 
+import leaks
 import openapi
 import pytest
 import sg
@@ -319,29 +320,32 @@ def test_a_damaged_store_is_put_aside_and_the_service_starts(root):
         service.remove()
 
 
-def test_a_full_disk_is_told_and_what_runs_goes_on(root, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=0755", "none", small], check=True)
-    try:
-        # The storage pool has a full disk of its own, in test_service_storage.py.
-        with Service(pool=0, folder=small, settings={"storage": "tmpfs"}) as service:
-            box = Box(service.operator)
-            with open(small / "ballast", "wb") as ballast:
-                try:
-                    while ballast.write(b"\0" * 65536):
-                        ballast.flush()
-                except OSError:
-                    pass
-            statuses = {service.operator.post("/v1/sandboxes", {}).status for _ in range(5)}
-            assert statuses <= {201, 429, 503}, statuses
-            assert service.operator.get("/health").status == 200
-            assert box.state() == "running"
-            (small / "ballast").unlink()
-            wait_for(lambda: service.operator.post("/v1/sandboxes", {}).status == 201, 20, "a create")
-            assert box.sh("echo fine")["stdout"] == "fine\n"
-    finally:
-        subprocess.run(["umount", small], check=True)
+def test_a_full_disk_is_told_and_what_runs_goes_on(root):
+    with leaks.mount_folder() as small:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=0755", "none", small], check=True)
+        try:
+            fill_the_disk_of_a_service(small)
+        finally:
+            subprocess.run(["umount", small], check=True)
+
+
+def fill_the_disk_of_a_service(small):
+    # The storage pool has a full disk of its own, in test_service_storage.py.
+    with Service(pool=0, folder=small, settings={"storage": "tmpfs"}) as service:
+        box = Box(service.operator)
+        with open(small / "ballast", "wb") as ballast:
+            try:
+                while ballast.write(b"\0" * 65536):
+                    ballast.flush()
+            except OSError:
+                pass
+        statuses = {service.operator.post("/v1/sandboxes", {}).status for _ in range(5)}
+        assert statuses <= {201, 429, 503}, statuses
+        assert service.operator.get("/health").status == 200
+        assert box.state() == "running"
+        (small / "ballast").unlink()
+        wait_for(lambda: service.operator.post("/v1/sandboxes", {}).status == 201, 20, "a create")
+        assert box.sh("echo fine")["stdout"] == "fine\n"
 
 
 @pytest.mark.parametrize("settings, words", [

@@ -43,6 +43,12 @@ def out(box, script, **spec):
 
 
 @pytest.fixture
+def mounts():
+    with leaks.mount_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
 def clean(tenant):
     """No snapshot stays."""
     yield tenant
@@ -374,6 +380,8 @@ def test_a_full_pool_refuses_new_work_and_lets_what_runs_go_on(root):
         assert box.sh("rm big; sync; echo on")["stdout"] == "on\n"
         wait_for(lambda: not service.operator.get("/v1/storage", expect=200)["full"], 60, "room")
         Box(service.operator, {})
+        mounts = pathlib.Path(f"/proc/{service.launcher_pid()}/mountinfo")
+        wait_for(lambda: "discard=async" in mounts.read_text(), what="an image that is trimmed again")
 
 
 def test_without_a_pool_snapshots_are_refused_by_name(root):
@@ -385,8 +393,8 @@ def test_without_a_pool_snapshots_are_refused_by_name(root):
             assert reply.status == 501 and "memory" in reply.error["message"], reply
 
 
-def test_a_directory_on_btrfs_is_used_as_it_is_and_another_is_refused(root, tmp_path):
-    image, place = tmp_path / "image", tmp_path / "place"
+def test_a_directory_on_btrfs_is_used_as_it_is_and_another_is_refused(root, tmp_path, mounts):
+    image, place = mounts / "image", mounts / "place"
     place.mkdir()
     with open(image, "wb") as file:
         file.truncate(512 * MIB)
@@ -412,8 +420,8 @@ def refused(place, word):
     service.remove()
 
 
-def test_a_directory_on_xfs_is_refused_by_name(root, tmp_path):
-    image, place = tmp_path / "image", tmp_path / "place"
+def test_a_directory_on_xfs_is_refused_by_name(root, mounts):
+    image, place = mounts / "image", mounts / "place"
     place.mkdir()
     with open(image, "wb") as file:
         file.truncate(512 * MIB)

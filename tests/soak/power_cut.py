@@ -12,10 +12,8 @@ is absent or whole.
 import contextlib
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -113,26 +111,22 @@ def look(binary, state, known):
 def cuts(binary, count, seed=None):
     """One line of what is wrong a cut."""
     rng = random.Random(seed)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="sg-cut-"))
-    try:
-        with disk(folder) as place:
-            with Service(pool=1, binary=binary, folder=place / "live",
-                         settings={"storage_size": "4g"}) as service:
-                worker = Worker(service)
-                worker.start()
-                taken = []
-                for i in range(count):
-                    time.sleep(rng.uniform(0.05, 0.6))
-                    known = dict(worker.snapshots), dict(worker.paused), worker.gone
-                    tool("btrfs", "subvolume", "snapshot", "-r", place / "live", place / f"cut{i}")
-                    taken.append((place / f"cut{i}" / "state", known))
-                worker.stop = True
-                worker.join()
-                service.operator.delete("/v1/sandboxes")
-            for i, (state, known) in enumerate(taken):
-                yield i, look(binary, state, known)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with leaks.mount_folder() as folder, disk(folder) as place:
+        with Service(pool=1, binary=binary, folder=place / "live",
+                     settings={"storage_size": "4g"}) as service:
+            worker = Worker(service)
+            worker.start()
+            taken = []
+            for i in range(count):
+                time.sleep(rng.uniform(0.05, 0.6))
+                known = dict(worker.snapshots), dict(worker.paused), worker.gone
+                tool("btrfs", "subvolume", "snapshot", "-r", place / "live", place / f"cut{i}")
+                taken.append((place / f"cut{i}" / "state", known))
+            worker.stop = True
+            worker.join()
+            service.operator.delete("/v1/sandboxes")
+        for i, (state, known) in enumerate(taken):
+            yield i, look(binary, state, known)
 
 
 def results(binary, count=100):

@@ -5,12 +5,15 @@ Processes are found by descent. `adopt_orphans()` makes this process the parent 
 below it, so that whatever a test started and abandoned is still a descendant and can be named;
 processes of other people on the machine are never looked at.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
 import pathlib
 import re
+import shutil
 import struct
+import tempfile
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -78,10 +81,26 @@ def processes():
         yield f"process {pid} ({name}) in state {state}"
 
 
+@contextlib.contextmanager
+def mount_folder():
+    """A folder for mounts of a test's own, which tests that somebody runs beside us do not take for theirs."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"sg-mounts-{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def is_others_folder(path):
+    """In such a folder of a living process that is none of ours?"""
+    found = re.search(r"/sg-mounts-(\d+)-", path)
+    return found and int(found[1]) not in family() and pathlib.Path("/proc", found[1]).exists()
+
+
 def mounts():
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-        if not any(word in line for word in OTHERS_MOUNTS):
-            fields = line.split()
+        fields = line.split()
+        if not any(word in line for word in OTHERS_MOUNTS) and not is_others_folder(fields[4]):
             yield f"mount {fields[4]} (id {fields[0]}, {' '.join(fields[fields.index('-') + 1:])})"
 
 
@@ -163,7 +182,7 @@ def loop_devices():
             image = path.read_text().strip()
         except OSError:
             continue
-        if not is_others_pool(image):
+        if not is_others_pool(image) and not is_others_folder(image):
             yield f"loop device {path.parent.parent.name} on {image}"
 
 
