@@ -57,5 +57,9 @@ int sg_e2b_rules_creds(struct sg_call *c, const struct sg_jval *network, struct 
     if (sg_e2b_rules_read(c, network, &r, err) < 0)
         return -1;
     const struct sg_cred_spec spec = { .fields = r.v, .field_n = r.n };
-    return sg_creds_read(c->manager, &c->who, &spec, ret, err);
+    if (sg_creds_read(c->manager, &c->who, &spec, ret, err) == 0)
+        return 0;
+    if (err->kind == SG_NOT_FOUND) /* clients take that for a sandbox or a template that is gone */
+        err->kind = SG_INVALID;
+    return sg_wrap(err, "network.rules");
 }
