@@ -111,6 +111,9 @@ const char *sg_call_origin(struct sg_call *c);
  * already, and this connection ends with the reply. */
 int sg_call_charge(struct sg_call *c, struct sg_org *org, struct sg_err *err);
 
+/* The same for a visitor of a sandbox: idle ones of its others make room. */
+int sg_call_visit(struct sg_call *c, const char *id, struct sg_err *err);
+
 /* Overwrites the body and `part` of its tree: they held what nobody is to find in memory later. */
 void sg_call_wipe(struct sg_call *c, struct sg_str part);
 

@@ -8,6 +8,7 @@
  *   reply.c    what a handler answers
  *   ws.c       the call as a WebSocket
  *   forward.c  the call handed on to another server
+ *   visitors.c connections of strangers to ports of sandboxes, counted
  *   routes.c   the prepared route tree
  *   base.c     health and metrics
  *
@@ -113,7 +114,9 @@ struct sg_conn {
     uint64_t deadline_ns;         /* 0: none */
     uint64_t stall_ns, sent_seen; /* when output must have moved on from there; 0: none waits */
     uint64_t lingered;
-    struct sg_org *org;         /* whose it is, by its last key; NULL: not known */
+    struct sg_org *org;     /* whose it is, by its last key; NULL: not known */
+    struct sg_crowd *crowd; /* of visitors.c; NULL: it is no visitor's */
+    struct sg_conn *crowd_next, **crowd_link;
     bool is_local, is_operator; /* over the unix socket; by the operator */
     bool is_pumping, is_ending, is_lingering, is_dead, has_input_ended;
 };
@@ -126,6 +129,7 @@ struct sg_server {
     struct sg_tls *tls;
     struct sg_listening *listening; /* owned list */
     struct sg_conn *conns;          /* owned list */
+    struct sg_map crowds;           /* of visitors.c, each gone with its last connection */
     unsigned conn_count, local_count;
     struct sg_exchange *spare;
     unsigned spare_count;
@@ -166,6 +170,9 @@ const char *sg_server_date(struct sg_server *s);
 int sg_server_charge(struct sg_conn *c, struct sg_org *org, struct sg_err *err);
 /* Calls that take long end with their key: when it expires, or is revoked. */
 void sg_server_watch_key(struct sg_server *s, const struct sg_key *k);
+
+/* visitors.c */
+void sg_server_leave_crowd(struct sg_conn *c);
 
 /* request.c */
 void sg_request_begin(struct sg_conn *c, const struct sg_http_head *h, const char *head,

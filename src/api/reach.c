@@ -95,6 +95,8 @@ int sg_call_reach(struct sg_call *c, struct sg_sandbox *s, const struct sg_reach
                   struct sg_err *err)
 {
     struct visit *v = sg_arena_alloc(&c->arena, sizeof *v);
+    if (o->is_visitor && sg_call_visit(c, s->id.s, err) < 0)
+        return -1;
     if (!v)
         return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     v->call = c;

@@ -10,6 +10,7 @@ struct sg_sandbox;
 struct sg_reach_options {
     uint32_t port;
     const char *host; /* shown instead of the client's; NULL: the client's */
+    bool is_visitor;  /* counts as one of the sandbox's (call.h) */
     bool is_tunnel;   /* after the head bytes go both ways, as they are */
     /* Replies that nobody answers there, or (`is_port` false) that there is no such sandbox. */
     void (*failed)(struct sg_call *c, bool is_port);

@@ -12,6 +12,7 @@ enum {
     DEFAULT_BODY_MS = 30 * 1000,
     DEFAULT_IDLE_MS = 330 * 1000, /* clients keep connections for five minutes, and send then */
     DEFAULT_CONNECTIONS = 16384,
+    DEFAULT_VISITORS = 1024,
     KEYS_MS = 60 * 1000,
     MS = 1000000,
 };
@@ -146,6 +147,7 @@ void sg_server_forget(struct sg_server *s, struct sg_conn *c)
     if (c->next)
         c->next->link = c->link;
     uncharge(c);
+    sg_server_leave_crowd(c);
     s->conn_count--;
     s->local_count -= c->is_local;
     s->stats.connections = s->conn_count;
@@ -246,6 +248,7 @@ struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,
         .body_ms = or_default(o->body_ms, DEFAULT_BODY_MS),
         .idle_ms = or_default(o->idle_ms, DEFAULT_IDLE_MS),
         .max_connections = (unsigned)or_default(o->max_connections, DEFAULT_CONNECTIONS),
+        .max_visitors = (unsigned)or_default(o->max_visitors, DEFAULT_VISITORS),
         .max_fd = o->max_fd,
         .max_body_bytes = or_default(o->max_body_bytes, UINT64_MAX),
         .claim = o->claim,
@@ -254,6 +257,7 @@ struct sg_server *sg_server_new(struct sg_loop *l, struct sg_manager *m,
     s->drain_timer.fire = drain_is_late;
     s->drain_later.call = drain_is_empty;
     s->keys.fire = look_at_keys;
+    sg_map_init(&s->crowds);
     sg_key_when_revoked(m, key_revoked, s);
     sg_buf_init(&s->out, (size_t)2 * SG_HTTP_MAX_HEAD);
     return s;
@@ -323,6 +327,7 @@ void sg_server_free(struct sg_server *s)
         s->spare = x->next;
         free_exchange(x);
     }
+    sg_map_done(&s->crowds);
     sg_buf_done(&s->out);
     sg_router_free(s->router);
     sg_tls_free(s->tls);

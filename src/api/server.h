@@ -13,7 +13,7 @@ struct sg_server_options { /* 0: a default */
     const char *domain; /* borrowed: NAME[:PORT] below which sandboxes have names; NULL: none */
     uint64_t head_ms, body_ms,
         idle_ms; /* patience for a request's head, a pause in its body, between requests */
-    unsigned max_connections;
+    unsigned max_connections, max_visitors; /* visitors: of one sandbox */
     int max_fd; /* a connection with a higher number is refused, unless it is local; 0: none is */
     uint64_t max_body_bytes;
     /* Sees every request before the routes do; NULL: nobody. Returns the route that takes the call,

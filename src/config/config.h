@@ -48,6 +48,7 @@ struct sg_config {
     struct sg_strlist serve_pool;         /* "TEMPLATE=NUMBER"; of one template the last counts */
     uint64_t serve_max_sandboxes, serve_journal_bytes;
     uint64_t serve_started, serve_started_each;           /* with a start command running */
+    uint64_t serve_max_visitors;                          /* of one sandbox */
     uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */
     uint64_t serve_reconcile_ms;                          /* 0: never */
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */

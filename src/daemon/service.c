@@ -218,6 +218,7 @@ static int make_server(struct service *s, struct sg_err *err)
         .body_ms = BODY_MS,
         .idle_ms = IDLE_MS,
         .max_connections = max_connections(),
+        .max_visitors = (unsigned)s->o->settings->max_visitors,
         .max_fd = (int)(max_files() - max_files() / 16), /* the rest is for the operator's door */
         .claim = claim,
         .max_body_bytes = UINT64_MAX, /* of streamed bodies; others have SG_CALL_MAX_BODY */

@@ -177,6 +177,7 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     s->max_sandboxes = c->serve_max_sandboxes;
     s->started = c->serve_started;
     s->started_each = c->serve_started_each;
+    s->max_visitors = c->serve_max_visitors;
     s->journal_bytes = c->serve_journal_bytes;
     s->reconcile_ms = c->serve_reconcile_ms;
     for (size_t i = 0; i < c->gate_permit.n; i++)

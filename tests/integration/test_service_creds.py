@@ -5,8 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import socket
-import ssl
 
 import pytest
 
@@ -210,6 +208,24 @@ def test_the_gates_authority_is_trusted_by_what_is_there(box):
                      "s = c.wrap_socket(socket.create_connection(('api.example.com', 443)), "
                      "server_hostname='api.example.com'); print(s.getpeercert()['issuer'], s.version())")
     assert "Sandglass gate" in issuer["stdout"], issuer
+
+
+def test_59_who_does_not_trust_the_gate_gets_no_further(place, box):
+    """A TLS stack of its own, without the gate's authority and with an empty environment, passes the gate all the same."""
+    place.api.take()
+    authority = (place.folder / "good.pem").read_text()  # of the real server, which is not who answers
+    place.service.operator.put(f"/v1/sandboxes/{box.id}/files", authority.encode(), query={"path": "/tmp/own.pem"})
+    got = box.run("env", "-i", "python3", "-c", """
+import socket, ssl
+for context in (ssl.create_default_context(cafile="/tmp/own.pem"), ssl._create_unverified_context()):
+    try:
+        sock = context.wrap_socket(socket.create_connection(("api.example.com", 443), 30), server_hostname="api.example.com")
+        sock.sendall(b"GET /blind HTTP/1.1\\r\\nHost: api.example.com\\r\\nX: sgsecret\\r\\nConnection: close\\r\\n\\r\\n")
+        print(sock.recv(99)[:12].decode())
+    except OSError as e: print(type(e).__name__)
+""")
+    assert got["stdout"].splitlines() == ["SSLCertVerificationError", "HTTP/1.1 200"], got
+    assert [VALUE.encode() in request for request in place.api.take()] == [False]
 
 
 def test_a_new_value_counts_at_once_and_a_removed_one_is_gone(place):

@@ -15,6 +15,7 @@ import pytest
 import sg
 from service import Service, free_port, wait_for
 
+CROWD = 12
 SERVER = r'''
 import base64, hashlib, socket, threading
 def one(c):
@@ -25,6 +26,8 @@ def one(c):
         head += piece
     if head.startswith(b"raw"):
         c.sendall(b"echo:" + head); c.close(); return
+    if b"/switch" in head:
+        c.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\ntunnel"); c.close(); return
     if b"pgrade: websocket" in head:
         key = next(l.split(b": ")[1] for l in head.split(b"\r\n") if l.lower().startswith(b"sec-websocket-key"))
         accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
@@ -65,18 +68,23 @@ class Visitor:
         return int(head.split()[1]), head, body
 
 
+def serving(service):
+    """A sandbox with a server at port 8080: its id and its path."""
+    box = service.operator.post("/v1/sandboxes", {}, expect=201)
+    assert box["network"]["mode"] == "none"
+    path = f"/v1/sandboxes/{box['id']}"
+    service.operator.put(f"{path}/files", SERVER.encode(), query={"path": "/tmp/server.py"})
+    run = service.operator.post(f"{path}/exec", {"argv": ["python3", "/tmp/server.py"], "background": True},
+                                expect=201)
+    wait_for(lambda: "up" in service.operator.get(f"{path}/execs/{run['id']}/output").body.decode(),
+             seconds=30, what="the server inside")
+    return box["id"], path
+
+
 @pytest.fixture(scope="module")
 def place():
-    with Service(pool=1) as service:
-        box = service.operator.post("/v1/sandboxes", {}, expect=201)
-        assert box["network"]["mode"] == "none"
-        path = f"/v1/sandboxes/{box['id']}"
-        service.operator.put(f"{path}/files", SERVER.encode(), query={"path": "/tmp/server.py"})
-        run = service.operator.post(f"{path}/exec", {"argv": ["python3", "/tmp/server.py"], "background": True},
-                                    expect=201)
-        wait_for(lambda: "up" in service.operator.get(f"{path}/execs/{run['id']}/output").body.decode(),
-                 seconds=30, what="the server inside")
-        yield service, box["id"], path
+    with Service(pool=1, settings={"max_visitors": CROWD}) as service:
+        yield service, *serving(service)
 
 
 def test_a_port_is_nobodys_until_it_is_opened_to_all(place):
@@ -158,6 +166,65 @@ def test_answers_stream_and_websockets_pass(place):
         assert b"101" in head and base64.b64encode(digest) in head
         sock.sendall(b"frame")
         assert sock.recv(100) == b"ws:frame"
+
+
+def read_until(sock, end):
+    got = b""
+    while not got.endswith(end) and (piece := sock.recv(4096)):
+        got += piece
+    return got.decode()
+
+
+def test_61_an_upgrade_that_is_none_and_a_request_in_two_readings_hide_nothing(place):
+    service, box, path = place
+    visitor, op = Visitor(service, box), service.operator
+    op.put(f"{path}/ports/8080", {"access": "public"}, expect=200)
+    # What comes behind an upgrade that the server did not take is a request like any other, judged by its own host.
+    with visitor.open("/", "Connection: Upgrade", "Upgrade: h2c") as sock:
+        sock.sendall(f"GET / HTTP/1.1\r\nHost: 22-{box}.localhost\r\nConnection: close\r\n\r\n".encode())
+        got = read_until(sock, b"nothing ends like this")
+    assert [line.split()[1] for line in got.split("\r\n") if line.startswith("HTTP/1.1")] == ["200", "502"], got
+    # One that nobody asked for is none.
+    status, _, body = visitor.get("/switch")
+    assert status == 502 and "tunnel" not in body
+    status, _, body = visitor.get("/", "Content-Length: 4", "Transfer-Encoding: chunked")
+    assert status == 400 and "first" not in body
+    op.delete(f"{path}/ports/8080", expect=204)
+
+
+def test_61_idle_visitors_hold_up_nobody_but_their_own_crowd(place):
+    service, box, path = place
+    visitor, op = Visitor(service, box), service.operator
+    other, other_path = serving(service)
+    for each in (path, other_path):
+        op.put(f"{each}/ports/8080", {"access": "public"}, expect=200)
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+    busy = [visitor.open("/", *upgrade) for _ in range(CROWD)]
+    assert all(" 101 " in read_until(sock, b"\r\n\r\n") for sock in busy)
+    # Those who have a connection each and say nothing keep others out of this sandbox, and of nothing else.
+    status, head, body = visitor.get("/")
+    assert status == 429 and f"{CROWD} visitors" in body
+    assert "Connection: close" in head
+    assert Visitor(service, other).get("/")[0] == 200
+    assert Visitor(service, box, 8081).get("/")[0] == 502  # who may not is not told of the crowd
+    assert op.get(path, expect=200)["state"] == "running"
+    busy.pop().close()
+    wait_for(lambda: visitor.get("/")[0] == 200, what="room for another")
+    for sock in busy:
+        sock.close()
+    # Idle ones make room: whoever asked first is gone first.
+    wait_for(lambda: visitor.get("/")[0] == 200, what="room for all")
+    idle = []
+    for _ in range(3 * CROWD):
+        idle.append(visitor.open("/"))
+        assert " 200 " in read_until(idle[-1], b"\r\n0\r\n\r\n")
+    assert [sock.recv(1) for sock in idle[:2 * CROWD]] == 2 * CROWD * [b""]
+    idle[-1].sendall(f"GET / HTTP/1.1\r\nHost: {visitor.host}\r\n\r\n".encode())
+    assert " 200 " in read_until(idle[-1], b"\r\n0\r\n\r\n")
+    for sock in idle:
+        sock.close()
+    op.delete(other_path, expect=204)
+    op.delete(f"{path}/ports/8080", expect=204)
 
 
 def test_forward_leads_a_local_port_inside(place):

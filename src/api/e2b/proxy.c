@@ -61,6 +61,7 @@ int sg_e2b_proxy(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     const struct sg_e2b_visit *v = sg_e2b_visit(c);
     const struct sg_reach_options o = { .port = v->port,
                                         .host = host_of(c, v->record.mask, v->port),
+                                        .is_visitor = true,
                                         .failed = failed };
     return sg_call_reach(c, s, &o, err);
 }

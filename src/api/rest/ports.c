@@ -205,7 +205,9 @@ static void nobody_there(struct sg_call *c, bool is_port)
 static int visit(struct sg_call *c, struct sg_err *err)
 {
     const struct guest *g = c->state;
-    const struct sg_reach_options o = { .port = g->port, .failed = nobody_there };
+    const struct sg_reach_options o = { .port = g->port,
+                                        .is_visitor = true,
+                                        .failed = nobody_there };
     const char *token = sg_call_query(c, TOKEN);
     c->who.org = g->s->org;
     c->who.scopes = VISITOR_SCOPES;
