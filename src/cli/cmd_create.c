@@ -73,7 +73,7 @@ static void put_secrets(struct sg_json *j, const struct sg_strlist *secrets)
     sg_json_close(j, ']');
 }
 
-static void write_body(const struct sg_cli *cli, struct sg_buf *out)
+static void write_body(const struct sg_cli *cli, const struct sg_buf *password, struct sg_buf *out)
 {
     const struct sg_config *c = &cli->config;
     struct sg_json j;
@@ -104,9 +104,9 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
         sg_json_str(&j, c->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
     }
     if (sg_cli_has_flag(cli, "net") || c->net_allow.n || c->net_block.n || c->net_private.n ||
-        c->net_name[0]) {
+        c->net_name[0] || c->egress_proxy[0]) {
         sg_json_key(&j, "network");
-        sg_put_network(&j, cli);
+        sg_put_network(&j, cli, password);
     }
     if (c->metadata.n)
         sg_put_pairs(&j, "metadata", &c->metadata);
@@ -122,12 +122,15 @@ static void write_body(const struct sg_cli *cli, struct sg_buf *out)
 int sg_cmd_create(struct sg_cli *cli)
 {
     sg_auto_api api;
-    sg_auto_buf body, out;
+    sg_auto_buf body, out, password;
     struct sg_err err;
     const struct sg_jval *sandbox;
     sg_buf_init(&body, SG_API_MAX_REPLY);
     sg_buf_init(&out, 256);
-    write_body(cli, &body);
+    sg_buf_init(&password, SG_MAX_PASSWORD);
+    if (sg_read_proxy_password(cli, &password, &err) < 0)
+        return sg_cli_fail(cli, &err);
+    write_body(cli, &password, &body);
     sg_api_open(&api, cli);
     if (sg_api_call(&api, "POST", "/v1/sandboxes", &body, &sandbox, &err) < 0)
         return sg_cli_fail(cli, &err);

@@ -9,6 +9,7 @@
 #include "cli/out.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
+#include "cli/unseen.h"
 #include "base/banned.h"
 
 enum { PAGE = 1000 };
@@ -117,7 +118,42 @@ static void put_list(struct sg_json *j, const char *key, const struct sg_strlist
     sg_json_close(j, ']');
 }
 
-void sg_put_network(struct sg_json *j, const struct sg_cli *cli)
+/* Where the host begins in "[USER@]HOST:PORT". */
+static const char *proxy_host(const char *text)
+{
+    const char *at = strrchr(text, '@');
+    return at ? at + 1 : text;
+}
+
+int sg_read_proxy_password(const struct sg_cli *cli, struct sg_buf *ret, struct sg_err *err)
+{
+    const char *text = cli->config.egress_proxy;
+    if (proxy_host(text) == text)
+        return 0;
+    if (sg_read_unseen("password", ret, err) < 0)
+        return -1;
+    if (!sg_utf8_valid((const char *)ret->p, ret->n) || (ret->n && memchr(ret->p, 0, ret->n)))
+        return sg_fail(err, SG_INVALID, "the password is no text in UTF-8");
+    return 0;
+}
+
+static void put_proxy(struct sg_json *j, const char *text, const struct sg_buf *password)
+{
+    const char *host = proxy_host(text);
+    sg_json_key(j, "egressProxy");
+    sg_json_open(j, '{');
+    sg_json_key(j, "address");
+    sg_json_str(j, host);
+    if (host > text) {
+        sg_json_key(j, "username");
+        sg_json_text(j, (struct sg_str) { text, (size_t)(host - text) - 1 });
+        sg_json_key(j, "password");
+        sg_json_text(j, (struct sg_str) { (const char *)password->p, password->n });
+    }
+    sg_json_close(j, '}');
+}
+
+void sg_put_network(struct sg_json *j, const struct sg_cli *cli, const struct sg_buf *password)
 {
     static const char *const modes[] = { "none", "filtered", "open" };
     const struct sg_config *c = &cli->config;
@@ -130,6 +166,8 @@ void sg_put_network(struct sg_json *j, const struct sg_cli *cli)
         put_list(j, "allow", &c->net_allow);
     if (c->net_block.n)
         put_list(j, "deny", &c->net_block);
+    if (c->egress_proxy[0])
+        put_proxy(j, c->egress_proxy, password);
     if (c->net_private.n)
         put_list(j, "networks", &c->net_private);
     if (c->net_name[0]) {
@@ -155,14 +193,17 @@ static void put_target(struct sg_buf *target, const char *text)
 int sg_cmd_net_set(struct sg_cli *cli)
 {
     sg_auto_api api;
-    sg_auto_buf target, body;
+    sg_auto_buf target, body, password;
     struct sg_err err;
     struct sg_json j;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_buf_init(&body, SG_API_MAX_REPLY);
+    sg_buf_init(&password, SG_MAX_PASSWORD);
+    if (sg_read_proxy_password(cli, &password, &err) < 0)
+        return sg_cli_fail(cli, &err);
     put_target(&target, cli->args[0]);
     sg_json_init(&j, &body);
-    sg_put_network(&j, cli);
+    sg_put_network(&j, cli, &password);
     sg_api_open(&api, cli);
     if (sg_api_call(&api, "PUT", sg_buf_cstr(&target), &body, NULL, &err) < 0)
         return sg_cli_fail(cli, &err);

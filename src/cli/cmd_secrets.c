@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sandglass secrets list|set|rm`. A value comes from the standard input or is typed unseen; never
  * from the command line, where others can read it. */
-#include <signal.h>
 #include <string.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "cli/out.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
-#include "cli/term.h"
+#include "cli/unseen.h"
 #include "base/banned.h"
 
 enum { MAX_VALUE = 64 << 10 };
@@ -38,42 +35,6 @@ int sg_cmd_secrets_list(struct sg_cli *cli)
     sg_auto_table t;
     sg_table_init(&t, "NAME", "VERSION", "CHANGED", "ID", "HOSTS");
     return sg_cli_list(cli, "/v1/secrets", "secrets", &t, add_row);
-}
-
-/* One line, which the terminal does not show. Ctrl-C ends us with the terminal as it was: the
- * driver's own signal would not wait for that. */
-static int read_unseen(struct sg_buf *ret, struct sg_err *err)
-{
-    struct termios saved;
-    char c = '\0';
-    if (tcgetattr(STDIN_FILENO, &saved) < 0)
-        return sg_fail_sys(err, "ask the terminal");
-    struct termios quiet = saved;
-    quiet.c_lflag &= ~(tcflag_t)(ECHO | ISIG);
-    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
-    (void)!write(STDERR_FILENO, "value: ", 7); /* from here on nothing typed is lost */
-    ssize_t n;
-    while ((n = read(STDIN_FILENO, &c, 1)) == 1 && c != '\n' && c != '\x03')
-        sg_buf_add(ret, &c, 1);
-    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved);
-    (void)!write(STDERR_FILENO, "\n", 1);
-    if (n < 0)
-        return sg_fail_sys(err, "read the value");
-    if (c == '\x03')
-        (void)raise(SIGINT);
-    return sg_buf_check(ret, "the value", err);
-}
-
-/* What `echo` adds is not meant: one line end at the end does not count. */
-static int read_value(struct sg_buf *ret, struct sg_err *err)
-{
-    if (sg_term_is_tty(STDIN_FILENO))
-        return read_unseen(ret, err);
-    if (sg_buf_read_fd(ret, STDIN_FILENO, "the standard input", err) < 0)
-        return -1;
-    if (ret->n && ret->p[ret->n - 1] == '\n')
-        ret->n--;
-    return 0;
 }
 
 static int check_value(const struct sg_buf *value, struct sg_err *err)
@@ -137,7 +98,7 @@ int sg_cmd_secrets_set(struct sg_cli *cli)
         (void)sg_fail(&err, SG_INVALID, "--plain-http is about hosts: name them with --host");
         return sg_cli_fail(cli, &err);
     }
-    if (read_value(&value, &err) < 0 || check_value(&value, &err) < 0)
+    if (sg_read_unseen("value", &value, &err) < 0 || check_value(&value, &err) < 0)
         return sg_cli_fail(cli, &err);
     return send(cli, &value, &body);
 }

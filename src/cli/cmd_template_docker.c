@@ -298,7 +298,7 @@ static int write_body(struct job *j, struct sg_buf *out, struct sg_err *err)
     put_text(&j->j, "ready", c->ready);
     if (sg_cli_has_flag(j->cli, "net")) {
         sg_json_key(&j->j, "network");
-        sg_put_network(&j->j, j->cli);
+        sg_put_network(&j->j, j->cli, NULL);
     }
     sg_json_key(&j->j, "force");
     sg_json_bool(&j->j, c->force);

@@ -28,7 +28,10 @@ int sg_cli_remove(struct sg_cli *cli, const char *kind, const char *done);
 int sg_sandbox_check(const struct sg_cli *cli, struct sg_err *err);
 
 /* The policy of --net, --allow and --block (cmd_net.c). */
-void sg_put_network(struct sg_json *j, const struct sg_cli *cli);
+void sg_put_network(struct sg_json *j, const struct sg_cli *cli, const struct sg_buf *password);
+enum { SG_MAX_PASSWORD = 1024 };
+/* The password for --egress-proxy, where that names a user; nothing otherwise. */
+int sg_read_proxy_password(const struct sg_cli *cli, struct sg_buf *ret, struct sg_err *err);
 
 /* The object for `env` of "NAME=value" and "NAME" (of our own environment). */
 void sg_put_env(struct sg_json *j, const struct sg_strlist *env);

@@ -28,6 +28,20 @@ int sg_check_filled(const char *text, struct sg_err *err)
     return 0;
 }
 
+/* What stands there is not repeated: it may be a password. */
+int sg_check_proxy(const char *text, struct sg_err *err)
+{
+    const char *at = strrchr(text, '@');
+    if (at && memchr(text, ':', (size_t)(at - text)))
+        return sg_fail(
+            err, SG_INVALID,
+            "takes no password, which others could read there: write USER@HOST:PORT; the "
+            "password is read from the standard input, or typed unseen");
+    if (at == text || !strchr(at ? at : text, ':'))
+        return sg_fail(err, SG_INVALID, "%s is not [USER@]HOST:PORT", sg_quote(text).s);
+    return 0;
+}
+
 int sg_check_absolute(const char *text, struct sg_err *err)
 {
     if (text[0] != '/')

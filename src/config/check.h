@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 int sg_check_filled(const char *text, struct sg_err *err);
+int sg_check_proxy(const char *text, struct sg_err *err); /* [USER@]HOST:PORT, without a password */
 int sg_check_absolute(const char *text, struct sg_err *err);
 int sg_check_hostname(const char *text, struct sg_err *err);
 int sg_check_user(const char *text, struct sg_err *err);

@@ -54,6 +54,7 @@ struct sg_config {
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
     struct sg_strlist net_allow, net_block;               /* create, net set: rules */
     struct sg_strlist net_private;                        /* create, net set: private networks */
+    char *egress_proxy;                                   /* "": none; [USER@]HOST:PORT */
     char *net_name;                                       /* "": its id */
     struct sg_strlist gate_resolvers, gate_permit;        /* addresses; networks */
     char *router_rules;                     /* "": the default place, if there is one */

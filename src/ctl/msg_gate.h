@@ -22,8 +22,9 @@ struct sg_msg_g_policy {
     uint32_t above;       /* of its own: which were sent before it, 1 << layer */
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
     struct sg_texts allow, deny;
-    struct sg_texts networks; /* private ones that it is on */
-    struct sg_text org, name; /* whose they are; what it is called on them */
+    struct sg_texts networks;                    /* private ones that it is on */
+    struct sg_text org, name;                    /* whose they are; what it is called on them */
+    struct sg_text proxy, proxy_user, proxy_box; /* net/egress.h; "": none */
 };
 /* One part of a sandbox's credentials; from FIRST to LAST they are a set (gate/creds.h). */
 enum { SG_G_FIRST = 1, SG_G_LAST = 2, SG_G_PLAIN = 4 }; /* PLAIN: also without TLS */
@@ -36,6 +37,7 @@ struct sg_msg_g_cred {
     struct sg_text id;     /* SECRET: "organisation/id/version" */
     struct sg_texts hosts; /* SECRET: its binding; FIELD: one */
 };
+enum { SG_G_RULE_MAX = 352 };
 struct sg_msg_g_decision {
     struct sg_text sandbox;
     uint32_t is_allowed, flags, port, skipped; /* skipped: decisions that were too many to tell */

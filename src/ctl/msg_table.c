@@ -178,7 +178,8 @@ static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills), U64(l_ended, cpu_ns) };
 
-enum { NET_NAME_MAX = 253, NET_ADDR_MAX = 45, NET_RULE_MAX = 352, NET_MODE_MAX = 2 };
+enum { NET_NAME_MAX = 253, NET_ADDR_MAX = 45, NET_MODE_MAX = 2 };
+enum { NET_PROXY_MAX = 259, NET_BOX_MAX = 1024 };
 static const struct sg_field g_policy[] = {
     TEXT(g_policy, sandbox, SG_CTL_MAX_TAG),
     U32(g_policy, mode, NET_MODE_MAX),
@@ -194,6 +195,9 @@ static const struct sg_field g_policy[] = {
     TEXTS(g_policy, networks),
     TEXT(g_policy, org, SG_CTL_MAX_TAG),
     TEXT(g_policy, name, NET_NAME_MAX),
+    TEXT(g_policy, proxy, NET_PROXY_MAX),
+    TEXT(g_policy, proxy_user, NET_PROXY_MAX),
+    TEXT(g_policy, proxy_box, NET_BOX_MAX),
 };
 enum { CRED_NAME_MAX = 256, CRED_VALUE_MAX = 96 << 10, CRED_ID_MAX = 128 };
 static const struct sg_field g_cred[] = {
@@ -217,7 +221,7 @@ static const struct sg_field g_decision[] = {
     U64(g_decision, bytes_in),
     TEXT(g_decision, name, NET_NAME_MAX),
     TEXT(g_decision, address, NET_ADDR_MAX),
-    TEXT(g_decision, rule, NET_RULE_MAX),
+    TEXT(g_decision, rule, SG_G_RULE_MAX),
 };
 static const struct sg_field g_meet[] = {
     TEXT(g_meet, sandbox, SG_CTL_MAX_TAG),

@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "gate/creds.h"
+#include "gate/proxy.h"
 #include "base/banned.h"
 
 /* 198.18.0.0/15: nobody's in the world, and ours in here. Its first addresses are kept for servers
@@ -118,6 +119,7 @@ void sg_gate_box_free(struct sg_gate_box *b)
     drop_policies(b->coming);
     sg_creds_free(b->creds);
     sg_creds_free(b->coming_creds);
+    sg_proxy_free(b->proxy);
     (void)sg_map_remove(&b->gate->boxes, b->id);
     free(b);
 }
@@ -157,6 +159,10 @@ static int read_policy(const struct sg_msg_g_policy *m, struct sg_policy *ret, s
         sg_policy_done(&p);
         return m->mbps > SG_POLICY_MBPS_MAX ? sg_fail(err, SG_INVALID, "mbps is too large") : -1;
     }
+    const char *const egress[] = { m->proxy.p, m->proxy_user.p, m->proxy_box.p };
+    char **const to[] = { &p.egress.address, &p.egress.user, &p.egress.sealed };
+    for (size_t i = 0; i < SG_COUNT(to); i++)
+        *to[i] = *egress[i] ? sg_strdup(egress[i]) : NULL;
     *ret = p;
     return 0;
 }
@@ -202,6 +208,25 @@ static void take_layers(struct sg_gate_box *b, struct sg_policy *p)
     take_limits(p);
 }
 
+/* What goes another way than it should ends before that way is forgotten. */
+static int take_proxy(struct sg_gate_box *b, const struct sg_policy *p, const char *org,
+                      struct sg_err *err)
+{
+    const bool is_same = sg_egress_is_same(&b->policy.egress, &p->egress);
+    struct sg_proxy *fresh;
+    if (is_same && !p->egress.address)
+        return 0;
+    const int got = sg_proxy_open(b, &p->egress, org, &fresh, err);
+    if (is_same && b->proxy && got == 0) { /* those that are under way use it */
+        sg_proxy_free(fresh);
+        return 0;
+    }
+    sg_gate_flow_reroute(b);
+    sg_proxy_free(b->proxy);
+    b->proxy = fresh;
+    return got;
+}
+
 /* The new one is whole before the old one goes; what it no longer allows ends at once. One that
  * comes without what should lie above it is none, and closes the sandbox. */
 int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, struct sg_err *err)
@@ -214,6 +239,7 @@ int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, s
         return 0;
     }
     const bool is_whole = m->above == b->coming_mask;
+    const int got = take_proxy(b, &p, m->org.p, err);
     take_layers(b, &p);
     sg_policy_done(&b->policy);
     b->policy = p;
@@ -224,7 +250,7 @@ int sg_gate_box_policy(struct sg_gate_box *b, const struct sg_msg_g_policy *m, s
     sg_gate_flow_recheck(b);
     sg_gate_udp_recheck(b);
     sg_gate_meet_changed(b);
-    return is_whole ? 0 : sg_fail(err, SG_INVALID, "a policy without those above it");
+    return is_whole ? got : sg_fail(err, SG_INVALID, "a policy without those above it");
 }
 
 const struct sg_policy *sg_gate_box_rules(const struct sg_gate_box *b)

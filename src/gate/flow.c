@@ -12,10 +12,11 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "gate/creds.h"
+#include "gate/proxy.h"
 #include "gate/term.h"
 #include "base/banned.h"
 
-enum { DNS_PORT = 53, HTTP_PORT = 80 };
+enum { DNS_PORT = 53 };
 #define SECOND UINT64_C(1000000000)
 static const uint64_t DIAL_NS = 15 * SECOND, LINGER_NS = 2 * SECOND;
 
@@ -37,6 +38,7 @@ static void free_flow(struct sg_flow *f)
 {
     struct sg_loop *l = f->box->gate->loop;
     sg_resolve_cancel(&f->lookup);
+    sg_via_stop(f);
     sg_gate_dns_hang_up(f);
     sg_timer_stop(l, &f->timer);
     sg_flow_stop_waiting(f);
@@ -62,7 +64,9 @@ void sg_flow_tell(struct sg_flow *f, bool is_allowed, const char *rule)
     const struct sg_decision d = { .is_allowed = is_allowed,
                                    .is_learned = f->is_learned,
                                    .name = f->name,
-                                   .addr = f->addr_count ? &f->real : &f->wanted,
+                                   .addr = f->is_far_named ? NULL
+                                           : f->addr_count ? &f->real
+                                                           : &f->wanted,
                                    .port = f->port,
                                    .rule = rule,
                                    .began_ns = f->began_ns,
@@ -124,6 +128,7 @@ static bool say_no(struct sg_flow *f, const char *rule)
         return false;
     (void)shutdown(f->client.fd, SHUT_WR);
     sg_resolve_cancel(&f->lookup);
+    sg_via_stop(f);
     sg_flow_stop_waiting(f);
     reset(f->server.fd);
     sg_io_drop(l, &f->server);
@@ -145,7 +150,7 @@ void sg_flow_refuse(struct sg_flow *f, const char *rule, bool speaks_http)
 
 static void refuse(struct sg_flow *f, const char *rule)
 {
-    sg_flow_refuse(f, rule, f->port == HTTP_PORT);
+    sg_flow_refuse(f, rule, f->port == SG_HTTP_PORT);
 }
 
 /* ---- dialling ---- */
@@ -167,30 +172,45 @@ static void connected(struct sg_flow *f)
     sg_flow_relay(f);
 }
 
+int sg_flow_reach(struct sg_flow *f, const struct sg_addr *a, uint16_t port,
+                  void (*ready)(struct sg_io *io, uint32_t events))
+{
+    struct sg_loop *l = f->box->gate->loop;
+    struct sockaddr_storage to;
+    const socklen_t n = sg_addr_to_sock(a, port, &to);
+    sg_io_drop(l, &f->server);
+    f->server =
+        (struct sg_io) { .fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                         .ready = ready };
+    if (f->server.fd < 0)
+        return errno;
+    const int got = connect(f->server.fd, (struct sockaddr *)&to, n);
+    const int error = errno;
+    set_options(f->server.fd); /* not before: the far end is on its way meanwhile */
+    if (got < 0 && error != EINPROGRESS)
+        return error;
+    return sg_io_want(l, &f->server, EPOLLOUT, NULL) == 0 ? 0 : ENOMEM;
+}
+
 /* The next address that takes it. False: there was none, and the flow is over. */
 static bool dial(struct sg_flow *f)
 {
-    struct sg_loop *l = f->box->gate->loop;
     int last = ECONNREFUSED;
-    sg_io_drop(l, &f->server);
-    for (; f->addr_at < f->addr_count; sg_io_drop(l, &f->server)) {
-        struct sockaddr_storage to;
+    while (f->addr_at < f->addr_count) {
         f->real = f->addrs[f->addr_at++];
-        const socklen_t n = sg_addr_to_sock(&f->real, f->port, &to);
-        f->server = (struct sg_io) { .fd = socket(to.ss_family,
-                                                  SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                                     .ready = on_server };
-        if (f->server.fd < 0)
-            break;
-        const int got = connect(f->server.fd, (struct sockaddr *)&to, n);
-        last = errno;
-        set_options(f->server.fd); /* not before: the far end is on its way meanwhile */
-        if ((got == 0 || last == EINPROGRESS) && sg_io_want(l, &f->server, EPOLLOUT, NULL) == 0)
+        last = sg_flow_reach(f, &f->real, f->port, on_server);
+        if (last == 0)
             return true;
     }
     sg_auto_free char *why = sg_printf("connect: %s", strerror(last));
     sg_flow_end(f, why);
     return false;
+}
+
+void sg_flow_reached(struct sg_flow *f)
+{
+    f->server.ready = on_server;
+    connected(f);
 }
 
 static void on_server(struct sg_io *io, uint32_t events)
@@ -242,8 +262,9 @@ static void judge(const struct sg_flow *f, const struct sg_addr *a, struct sg_ne
 static void allow(struct sg_flow *f, const struct sg_netverdict *v)
 {
     struct sg_loop *l = f->box->gate->loop;
+    const struct sg_egress *e = &f->box->policy.egress;
     free(f->rule);
-    f->rule = sg_strdup(v->rule);
+    f->rule = e->address ? sg_printf("%s via %s", v->rule, e->address) : sg_strdup(v->rule);
     f->is_learned = v->is_learned;
     const bool is_for_secrets = sg_creds_want(f->box, f->name, f->port, true) ||
                                 sg_creds_want(f->box, f->name, f->port, false);
@@ -251,7 +272,8 @@ static void allow(struct sg_flow *f, const struct sg_netverdict *v)
         !is_for_secrets && (!sg_policy_minds_names(sg_gate_box_rules(f->box)) || v->is_learned);
     f->timer.fire = dial_late;
     sg_timer_set(l, &f->timer, sg_loop_now(l) + DIAL_NS);
-    if (dial(f) && !f->is_sniffed && sg_io_want(l, &f->client, EPOLLIN, NULL) < 0)
+    const bool is_going = f->box->proxy ? sg_via_begin(f, v->is_by_name) : dial(f);
+    if (is_going && !f->is_sniffed && sg_io_want(l, &f->client, EPOLLIN, NULL) < 0)
         sg_flow_end(f, "out of memory");
 }
 
@@ -276,6 +298,8 @@ static void resolved(struct sg_lookup *lookup, const struct sg_resolved *got)
         good = v;
     }
     if (f->addr_count) {
+        /* Who looks it up himself must not find what was refused here. */
+        good.is_by_name &= f->addr_count == got->count;
         allow(f, &good);
         return;
     }
@@ -405,8 +429,18 @@ void sg_gate_flow_recheck(struct sg_gate_box *b)
         if (f->is_told)
             continue;
         judge(f, f->addr_count ? &f->real : NULL, &v);
-        if (!v.is_allowed)
+        if (!v.is_allowed || !sg_via_is_allowed(f, &v))
             sg_flow_end(f, v.rule);
+    }
+}
+
+/* Those among sandboxes never went that way. */
+void sg_gate_flow_reroute(struct sg_gate_box *b)
+{
+    for (struct sg_flow *f = b->flows, *next; f; f = next) {
+        next = f->next;
+        if (!f->peer[0] && !f->is_told)
+            sg_flow_end(f, "the egress proxy has changed");
     }
 }
 

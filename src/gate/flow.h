@@ -14,8 +14,9 @@
 #include "gate/web.h"
 
 struct sg_term;
+struct sg_via;
 
-enum { SG_FLOW_ADDRS = 4 };
+enum { SG_FLOW_ADDRS = 4, SG_HTTP_PORT = 80 };
 
 struct sg_way {  /* one direction */
     int pipe[2]; /* -1: nothing is under way */
@@ -40,12 +41,15 @@ struct sg_flow {
     struct sg_timer timer; /* until it is dialled; until a refusal was read */
     struct sg_addr addrs[SG_FLOW_ADDRS];
     unsigned addr_count, addr_at;
-    struct sg_web *web;    /* owned; NULL: bytes pass as they are */
-    struct sg_buf web_out; /* of it: what may go on */
-    bool is_asking;        /* for an upgrade */
-    struct sg_term *term;  /* owned; NULL: it is not looked into (gate/term.h) */
-    size_t sniffed;        /* bytes that were looked at */
-    int low_mark;          /* SO_RCVLOWAT of the client */
+    struct sg_via *via; /* owned; on its way through a proxy (gate/proxy.h); NULL: it is not */
+    struct sg_addr proxy_addr; /* of one that is_via */
+    bool is_via, is_far_named; /* far_named: the proxy looks its name up */
+    struct sg_web *web;        /* owned; NULL: bytes pass as they are */
+    struct sg_buf web_out;     /* of it: what may go on */
+    bool is_asking;            /* for an upgrade */
+    struct sg_term *term;      /* owned; NULL: it is not looked into (gate/term.h) */
+    size_t sniffed;            /* bytes that were looked at */
+    int low_mark;              /* SO_RCVLOWAT of the client */
     bool is_learned, is_connected, is_sniffed, is_told;
     bool is_waiting; /* for an allowance */
     struct sg_flow *next_waiting;
@@ -59,6 +63,12 @@ void sg_flow_end(struct sg_flow *f, const char *why);
 void sg_flow_tell(struct sg_flow *f, bool is_allowed, const char *rule);
 /* Turns it down, in words where the client speaks HTTP, and frees it then or later. */
 void sg_flow_refuse(struct sg_flow *f, const char *rule, bool speaks_http);
+
+/* Dials; 0, or an errno. `ready` is called when it is connected, or is not. */
+int sg_flow_reach(struct sg_flow *f, const struct sg_addr *a, uint16_t port,
+                  void (*ready)(struct sg_io *io, uint32_t events));
+/* Its `server` is the far end from now on. */
+void sg_flow_reached(struct sg_flow *f);
 
 /* The other sandbox's end, for one that waits for it; takes it. */
 void sg_flow_met(struct sg_flow *f, int fd);

@@ -94,7 +94,7 @@ static uint64_t unix_ms(void)
 void sg_gate_tell(struct sg_gate_box *b, const struct sg_decision *d)
 {
     const uint64_t now = sg_loop_now(b->gate->loop);
-    char address[SG_ADDR_TEXT] = "";
+    char address[SG_ADDR_TEXT] = "", rule[SG_G_RULE_MAX + 1];
     if (!d->is_question)
         *(d->is_allowed ? &b->usage.connections : &b->usage.refused) += 1;
     if (!sg_bucket_take(&b->log_rate, TOLD_A_SECOND, TOLD_BURST, 1, now)) {
@@ -103,6 +103,7 @@ void sg_gate_tell(struct sg_gate_box *b, const struct sg_decision *d)
     }
     if (d->addr)
         sg_addr_format(d->addr, address);
+    (void)snprintf(rule, sizeof rule, "%s", d->rule); /* with its reasons it may be longer */
     const uint64_t ms = d->began_ns ? (now - d->began_ns) / 1000000 : 0;
     struct sg_msg m = { .type = SG_MSG_G_DECISION };
     m.g_decision = (struct sg_msg_g_decision) {
@@ -118,7 +119,7 @@ void sg_gate_tell(struct sg_gate_box *b, const struct sg_decision *d)
         .bytes_in = d->bytes_in,
         .name = sg_text_of(d->name ? d->name : ""),
         .address = sg_text_of(address),
-        .rule = sg_text_of(d->rule),
+        .rule = sg_text_of(rule),
     };
     b->skipped = 0;
     send_daemon(b->gate, &m);

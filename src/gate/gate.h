@@ -10,6 +10,7 @@
  *     sniff.c    what a connection says of itself         web.c      the same for all of HTTP/1
  *     meet.c     connections into other sandboxes of a private network
  *     udp.c      datagrams, where a rule allows them      own.c      is it this machine?
+ *     proxy.c    connections that go through a proxy (SOCKS 5)
  *     creds.c    secrets of a sandbox          swap.c     placeholders and values in bytes
  *     term.c     connections that are looked into, whose requests rewrite_*.c writes anew
  *
@@ -35,6 +36,7 @@ struct sg_udp;
 struct sg_told;
 struct sg_creds;
 struct sg_trust;
+struct sg_proxy;
 
 /* ---- one sandbox ---- */
 
@@ -75,6 +77,7 @@ struct sg_gate_box {
     uint32_t coming_mask;                                            /* 1 << layer */
     struct sg_creds *creds, *coming_creds; /* owned; NULL: none; not whole yet (gate/creds.h) */
     unsigned creds_version;
+    struct sg_proxy *proxy; /* owned; NULL: none (gate/proxy.h) */
     /* names: the last `bound_cap` that were asked for, by index modulo */
     struct sg_bound **bound; /* owned */
     uint32_t bound_cap, next_index;
@@ -187,6 +190,7 @@ void sg_gate_udp_forget(struct sg_gate_box *b);
 
 void sg_gate_flow_came(struct sg_acceptor *a, int fd);
 void sg_gate_flow_recheck(struct sg_gate_box *b);
+void sg_gate_flow_reroute(struct sg_gate_box *b); /* another proxy, or none: what goes out ends */
 void sg_gate_flow_forget(struct sg_gate_box *b);
 
 /* ---- meet.c ---- */

@@ -187,6 +187,10 @@ static void judge(const struct sg_udp *u, const struct sg_addr *a, struct sg_net
     const struct sg_target t = { .name = u->name, .addr = a, .port = u->to_port, .is_udp = true };
     struct sg_gate *g = u->box->gate;
     sg_policy_judge(sg_gate_box_rules(u->box), &g->permitted, &t, v);
+    if (v->is_allowed && u->box->proxy) { /* gate/proxy.h, E3 */
+        v->is_allowed = false;
+        (void)snprintf(v->rule, sizeof v->rule, "egress proxy: datagrams do not go through it");
+    }
     if (v->is_allowed && a && !sg_nets_has(&g->permitted, a) && sg_gate_is_own(g, a)) {
         v->is_allowed = false;
         (void)snprintf(v->rule, sizeof v->rule, "always refused: this host");

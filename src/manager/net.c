@@ -47,6 +47,9 @@ static int tell_layer(struct sg_sandbox *s, const struct sg_policy *p, uint32_t 
         .connections_per_s = p->connections_per_s,
         .org = sg_text_of(s->org->id.s),
         .name = sg_text_of(p->networks.own ? p->networks.own : ""),
+        .proxy = sg_text_of(p->egress.address ? p->egress.address : ""),
+        .proxy_user = sg_text_of(p->egress.user ? p->egress.user : ""),
+        .proxy_box = sg_text_of(p->egress.sealed ? p->egress.sealed : ""),
     };
     if (pack(&p->allow, &allow, &m.g_policy.allow, err) < 0 ||
         pack(&p->deny, &deny, &m.g_policy.deny, err) < 0 ||

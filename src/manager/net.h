@@ -6,7 +6,8 @@
  *
  *     {"mode":"filtered","allow":["pypi.org:443","*.pythonhosted.org:443"],"deny":["10.0.0.0/8"],
  *      "networks":["team"],"name":"db","learn":false,"mbps":50,"maxBytes":1e9,
- *      "maxConnections":200,"connectionsPerSecond":20}
+ *      "maxConnections":200,"connectionsPerSecond":20,
+ *      "egressProxy":{"address":"proxy.example.com:1080","username":"u","password":"p"}}
  *
  * X1. The row says what is to be before the gate is told; a gate that is not there is told when it
  *     is, and refuses everything until then.
@@ -21,10 +22,27 @@
 struct sg_jval;
 struct sg_json;
 
-/* SG_INVALID names what is wrong. `ret` is the caller's to end. */
+/* As a row has it. SG_INVALID names what is wrong. `ret` is the caller's to end. */
 int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *err);
-void sg_net_put(struct sg_json *j, const struct sg_policy *p); /* the object */
+/* As a door has it: a password in it is sealed here, and is the caller's to overwrite then. */
+int sg_net_ask(struct sg_manager *m, const struct sg_who *who, const struct sg_jval *v,
+               struct sg_policy *ret, struct sg_err *err);
+void sg_net_put(struct sg_json *j, const struct sg_policy *p);     /* the object, to show */
+void sg_net_put_row(struct sg_json *j, const struct sg_policy *p); /* to keep: with the box */
 void sg_net_copy(struct sg_policy *to, const struct sg_policy *from);
+
+/* ---- net_proxy.c, net_egress.c: a proxy ---- */
+
+struct sg_egress_spec {
+    const char *address, *user, *password; /* borrowed; NULL: none */
+};
+/* `ret` is the caller's to end. SG_INVALID; SG_UNSUPPORTED where there is no gate. */
+int sg_net_egress(struct sg_manager *m, const struct sg_who *who, const struct sg_egress_spec *spec,
+                  struct sg_egress *ret, struct sg_err *err);
+int sg_net_egress_ask(struct sg_manager *m, const struct sg_who *who, const struct sg_jval *v,
+                      struct sg_egress *ret, struct sg_err *err);
+int sg_net_egress_load(const struct sg_jval *v, struct sg_egress *ret, struct sg_err *err);
+void sg_net_egress_put(struct sg_json *j, const struct sg_egress *e, bool is_row);
 
 /* ---- net_layer.c: what lies above ---- */
 

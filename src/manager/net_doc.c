@@ -13,7 +13,7 @@
 struct doc {
     const char *mode;
     const struct sg_jval *allow, *deny, *networks;
-    const struct sg_jval *name;
+    const struct sg_jval *name, *egress;
     bool learns, allow_first;
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
 };
@@ -25,6 +25,7 @@ static const struct sg_jfield fields[] = {
     { "deny", SG_JT_ARRAY, AT(deny), 0, 0, false },
     { "networks", SG_JT_ARRAY, AT(networks), 0, 0, false },
     { "name", SG_JT_VALUE, AT(name), 0, 0, false },
+    { "egressProxy", SG_JT_OBJECT, AT(egress), 0, 0, false },
     { "learn", SG_JT_BOOL, AT(learns), 0, 0, false },
     { "allowFirst", SG_JT_BOOL, AT(allow_first), 0, 0, false },
     { "mbps", SG_JT_U64, AT(mbps), 0, SG_POLICY_MBPS_MAX, false },
@@ -81,20 +82,39 @@ static int fill(const struct doc *d, struct sg_policy *p, struct sg_err *err)
     return sg_policy_check(p, err);
 }
 
-int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *err)
+/* `m` NULL: of a row. */
+static int read_doc(struct sg_manager *m, const struct sg_who *who, const struct sg_jval *v,
+                    struct sg_policy *ret, struct sg_err *err)
 {
     struct doc d = { 0 };
     struct sg_policy p = { 0 };
-    const bool is_word = v->kind == SG_J_STRING && !memchr(v->s.p, 0, v->s.n);
-    if (is_word)
+    int got = 0;
+    if (v->kind == SG_J_STRING && !memchr(v->s.p, 0, v->s.n))
         d.mode = v->s.p;
-    if ((!is_word && sg_json_read(v, fields, SG_COUNT(fields), &d, err) < 0) ||
-        fill(&d, &p, err) < 0) {
+    else
+        got = sg_json_read(v, fields, SG_COUNT(fields), &d, err);
+    if (got == 0 && d.egress)
+        got = m ? sg_net_egress_ask(m, who, d.egress, &p.egress, err)
+                : sg_net_egress_load(d.egress, &p.egress, err);
+    if (got == 0)
+        got = fill(&d, &p, err);
+    if (got < 0) {
         sg_policy_done(&p);
         return sg_wrap(err, "network");
     }
     *ret = p;
     return 0;
+}
+
+int sg_net_read(const struct sg_jval *v, struct sg_policy *ret, struct sg_err *err)
+{
+    return read_doc(NULL, NULL, v, ret, err);
+}
+
+int sg_net_ask(struct sg_manager *m, const struct sg_who *who, const struct sg_jval *v,
+               struct sg_policy *ret, struct sg_err *err)
+{
+    return read_doc(m, who, v, ret, err);
 }
 
 static void put_rules(struct sg_json *j, const char *key, const struct sg_netrules *r)
@@ -106,7 +126,7 @@ static void put_rules(struct sg_json *j, const char *key, const struct sg_netrul
     sg_json_close(j, ']');
 }
 
-void sg_net_put(struct sg_json *j, const struct sg_policy *p)
+static void put(struct sg_json *j, const struct sg_policy *p, bool is_row)
 {
     const struct {
         const char *key;
@@ -133,6 +153,8 @@ void sg_net_put(struct sg_json *j, const struct sg_policy *p)
         sg_json_key(j, "name");
         sg_json_str(j, p->networks.own);
     }
+    if (p->egress.address)
+        sg_net_egress_put(j, &p->egress, is_row);
     if (p->learns) {
         sg_json_key(j, "learn");
         sg_json_bool(j, true);
@@ -147,6 +169,16 @@ void sg_net_put(struct sg_json *j, const struct sg_policy *p)
             sg_json_u64(j, limits[i].value);
         }
     sg_json_close(j, '}');
+}
+
+void sg_net_put(struct sg_json *j, const struct sg_policy *p)
+{
+    put(j, p, false);
+}
+
+void sg_net_put_row(struct sg_json *j, const struct sg_policy *p)
+{
+    put(j, p, true);
 }
 
 static void copy_rules(struct sg_netrules *to, const struct sg_netrules *from)
@@ -164,4 +196,5 @@ void sg_net_copy(struct sg_policy *to, const struct sg_policy *from)
     copy_rules(&to->allow, &from->allow);
     copy_rules(&to->deny, &from->deny);
     sg_netnames_copy(&to->networks, &from->networks);
+    sg_egress_copy(&to->egress, &from->egress);
 }

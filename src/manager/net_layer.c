@@ -181,6 +181,8 @@ int sg_manager_set_netlayer(struct sg_manager *m, const struct sg_who *who, enum
         return -1;
     if (p && p->learns)
         return sg_fail(err, SG_INVALID, "learn is for the policy of a sandbox");
+    if (p && p->egress.address)
+        return sg_fail(err, SG_INVALID, "egressProxy is for the policy of a sandbox");
     if (p && p->networks.n)
         return sg_fail(err, SG_INVALID, "networks are for the policy of a sandbox");
     struct change *c = sg_new(struct change);

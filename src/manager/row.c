@@ -155,7 +155,7 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     sg_pairs_write(&j, &s->env);
     if (sg_policy_has_way(&s->network)) {
         sg_json_key(&j, "network");
-        sg_net_put(&j, &s->network);
+        sg_net_put_row(&j, &s->network);
     }
     write_text(&j, "tier", sg_wall_names[s->wall]);
     if (s->preview_n)

@@ -76,6 +76,7 @@ void sg_policy_done(struct sg_policy *p)
     rules_done(&p->allow);
     rules_done(&p->deny);
     sg_netnames_done(&p->networks);
+    sg_egress_done(&p->egress);
     *p = (struct sg_policy) { 0 };
 }
 
@@ -99,6 +100,9 @@ int sg_policy_check(const struct sg_policy *p, struct sg_err *err)
 {
     if (p->mode == SG_MODE_NONE && (p->allow.n || p->learns))
         return sg_fail(err, SG_INVALID, "mode none allows nothing: use filtered with these rules");
+    if (p->mode == SG_MODE_NONE && p->egress.address)
+        return sg_fail(err, SG_INVALID,
+                       "mode none has nothing for a proxy: use filtered or open with egressProxy");
     if (p->mode == SG_MODE_OPEN && p->learns)
         return sg_fail(err, SG_INVALID, "mode open has nothing to learn: use filtered");
     for (size_t i = 0; i < p->allow.n; i++)
@@ -158,7 +162,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct sg_netverdict *v, b
 {
     va_list ap;
     v->is_allowed = is_allowed;
-    v->is_learned = false;
+    v->is_learned = v->is_by_name = false;
     va_start(ap, fmt);
     (void)vsnprintf(v->rule, sizeof v->rule, fmt, ap);
     va_end(ap);
@@ -195,9 +199,10 @@ static void judge_one(const struct sg_policy *p, const struct sg_nets *permitted
         say(ret, false, "always refused: %s", special);
     else if (deny && !(p->allow_first && allow))
         say(ret, false, "deny %s", deny->text);
-    else if (allow)
+    else if (allow) {
         say(ret, true, "allow %s", allow->text);
-    else if (is_bound ? p->mode == SG_MODE_OPEN : !needs_rule(p, t))
+        ret->is_by_name = allow->name != NULL;
+    } else if (is_bound ? p->mode == SG_MODE_OPEN : !needs_rule(p, t))
         say(ret, true, "mode open");
     else {
         say(ret, p->learns && !is_bound, p->learns && !is_bound ? "learned" : "no rule allows it");
@@ -248,6 +253,14 @@ void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
         judge_member(p, network, t, ret);
     else
         judge_one(p, permitted, t, false, ret);
+}
+
+void sg_policy_judge_egress(const struct sg_policy *p, const struct sg_nets *permitted,
+                            const struct sg_target *t, struct sg_netverdict *ret)
+{
+    const struct sg_policy any = { .mode = SG_MODE_OPEN };
+    if (is_within(p->above, permitted, t, ret))
+        judge_one(&any, permitted, t, true, ret);
 }
 
 bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct sg_netverdict *ret)

@@ -13,6 +13,7 @@
  *     mode, by TCP; rules that deny it and what lies above count all the same. */
 #pragma once
 
+#include "net/egress.h"
 #include "net/private.h"
 #include "net/rule.h"
 
@@ -32,6 +33,7 @@ struct sg_policy {
     uint64_t mbps, max_bytes, max_connections, connections_per_s;
     struct sg_netrules allow, deny;
     struct sg_netnames networks;
+    struct sg_egress egress;       /* of the sandbox's own only */
     const struct sg_policy *above; /* borrows; NULL: none (P4) */
     const char *layer;             /* static: whose it is, in words; NULL: the sandbox's own */
 };
@@ -59,11 +61,16 @@ bool sg_nets_has(const struct sg_nets *n, const struct sg_addr *a);
 
 struct sg_netverdict {
     bool is_allowed, is_learned;
+    bool is_by_name;                 /* a rule allows it that is about names */
     char rule[SG_NETRULE_TEXT + 32]; /* what decided: "allow x", "deny y", "mode none" ... */
 };
 /* `p` NULL: there is none. */
 void sg_policy_judge(const struct sg_policy *p, const struct sg_nets *permitted,
                      const struct sg_target *t, struct sg_netverdict *ret);
+/* May its connections go through the proxy that is there? The sandbox's own rules are about where
+ * they end; but nobody may send them where what lies above does not let them go (P2, P4). */
+void sg_policy_judge_egress(const struct sg_policy *p, const struct sg_nets *permitted,
+                            const struct sg_target *t, struct sg_netverdict *ret);
 /* Does a rule deny this name, wherever it leads? For names on the way: aliases, SNI, Host. */
 bool sg_policy_denies_name(const struct sg_policy *p, const char *name, struct sg_netverdict *ret);
 /* Does a rule name this address with its port? For servers that are asked for names: others than

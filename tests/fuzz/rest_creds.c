@@ -3,8 +3,10 @@
  * what was not given is not freed. */
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/str.h"
 #include "manager/cred.h"
+#include "manager/net.h"
 #include "manager/secret.h"
 #include "fuzz_demand.h"
 #include "base/banned.h"
@@ -24,6 +26,20 @@ int sg_creds_read(struct sg_manager *m, const struct sg_who *who, const struct s
 void sg_creds_done(struct sg_cred_set *c)
 {
     demand(!c->uses && !c->fields);
+}
+
+int sg_net_egress(struct sg_manager *m, const struct sg_who *who, const struct sg_egress_spec *spec,
+                  struct sg_egress *ret, struct sg_err *err)
+{
+    (void)m, (void)who;
+    demand(spec->address != NULL);
+    check_text(spec->address);
+    check_text(spec->user);
+    check_text(spec->password);
+    if (!spec->user)
+        return sg_fail(err, SG_INVALID, "no further");
+    ret->address = sg_strdup(spec->address);
+    return 0;
 }
 
 int sg_secret_set(struct sg_manager *m, const struct sg_who *who, const struct sg_secret_spec *spec,

@@ -11,8 +11,9 @@ import pytest
 from gatebox import Box
 from reflector import Reflector, make_authority, make_cert
 from service import Service, wait_for
+from socks import Proxy
 from test_service_secrets import everywhere, holds
-from world import OTHER, PUBLIC, World
+from world import OTHER, PUBLIC, World, inside
 
 VALUE = "sk-Live/0815+correct horse"
 MORE = "second-value-4711"
@@ -39,6 +40,12 @@ def place(tmp_path_factory):
         p.unknown = Reflector(make_cert(folder, "bad", "unknown.example.com"))
         world.serve(PUBLIC, 8443, p.wrong)
         world.serve(PUBLIC, 9443, p.unknown)
+
+        def connect(host, port):
+            with inside(world.far):
+                return socket.create_connection((world.names.get(host, [host])[0], port), 10)
+        p.proxy = Proxy(connect, ("agent", "proxy-password"))
+        world.serve(OTHER, 1080, p.proxy)
         with Service(pool=2, gate=world.settings(ca_file=f"{folder}/good.pem")) as p.service:
             op = p.service.operator
             op.put("/v1/secrets/key", {"value": VALUE, "hosts": ["*.example.com"]}, expect=200)
@@ -104,6 +111,18 @@ def test_the_value_gets_there_in_every_form_and_comes_back_in_none(place, box):
     assert "******" in got[0][1] and "/one" in got[0][1] and "******" in got[0][2]["X-Echo"]
     assert "compresses" in got[7][1]
     assert "compresses" in place.service.log()
+
+
+def test_through_a_proxy_it_gets_there_as_well(place):
+    proxy = {"address": f"{OTHER}:1080", "username": "agent", "password": "proxy-password"}
+    b = Box(place.service, {"mode": "filtered", "allow": ["api.example.com"], "egressProxy": proxy},
+            secrets=[{"name": "key", "env": "API_KEY"}])
+    place.api.take()
+    got = b.run("sh", "-c", 'curl -sS -H "Authorization: Bearer $API_KEY" https://api.example.com/')
+    assert got["exitCode"] == 0 and "Bearer ****" in got["stdout"], got
+    assert VALUE.encode() in place.api.take()[0]
+    assert place.proxy.take() == [(("agent", "proxy-password"), "name", "api.example.com", 443)]
+    b.remove()
 
 
 def cell_pids(words):

@@ -371,6 +371,14 @@ const alone = {
     const some = await Sandbox.create(template, { network: { denyOut: ['0.0.0.0/0'], allowOut: [host] } })
     assert.deepEqual([await reaches(closed), await reaches(some)], [false, true])
     await Promise.all([closed.kill(), some.kill()])
+    // Versions that know no proxy leave it out, and go straight.
+    const egressProxy = { address: process.env.SDK_PROXY, username: 'sdk', password: 'proxy-password' }
+    const tunnelled = await Sandbox.create(template, { network: { egressProxy } })
+    const greeting = (await tunnelled.commands.run(`python3 -c "${script}" 2>/dev/null || true`)).stdout
+    const shown = (await tunnelled.getInfo()).network?.egressProxy
+    assert.equal(greeting, shown ? "b'*'\n" : "b'+'\n")
+    if (shown) assert.deepEqual({ ...shown }, { address: egressProxy.address, username: 'sdk' })
+    await tunnelled.kill()
   },
   async 'a wrong key is refused'() {
     const error = await rejects(Sandbox.create(template, { apiKey: 'e2b_' + '0'.repeat(40) }))

@@ -7,6 +7,7 @@ import urllib.request
 
 from checks import TEMPLATE, Skip, alone, check, raises, wait_for
 from e2b import Sandbox, SandboxQuery, SandboxState
+from e2b.sandbox import sandbox_api
 from e2b.exceptions import AuthenticationException, NotFoundException, SandboxException, TimeoutException
 
 
@@ -173,6 +174,27 @@ def network_settings_are_enforced_and_change_while_it_runs():
     assert not reaches(closed) and reaches(some)
     closed.kill()
     some.kill()
+    if "egress_proxy" in getattr(sandbox_api.SandboxNetworkOpts, "__annotations__", {}):
+        goes_through_a_proxy(script)
+
+
+def goes_through_a_proxy(script):
+    """The proxy of the tests leads to a server that greets with another word."""
+    def greeting(box):
+        return box.commands.run(f'python3 -c "{script}" 2>/dev/null || true').stdout
+    proxy = {"address": os.environ["SDK_PROXY"], "username": "sdk", "password": "proxy-password"}
+    box = Sandbox.create(TEMPLATE, timeout=60, network={"egress_proxy": proxy})
+    assert greeting(box) == "b'*'\n"
+    shown = box.get_info().network["egress_proxy"]
+    assert (shown["address"], shown["username"]) == (proxy["address"], "sdk") and "password" not in shown, shown
+    box.update_network({"egress_proxy": {**proxy, "password": "another"}})
+    assert greeting(box) == ""
+    box.update_network({})
+    assert greeting(box) == "b'+'\n"
+    box.kill()
+    if hasattr(sandbox_api, "SandboxEgressProxyTLSOpts"):
+        error = raises(SandboxException, Sandbox.create, TEMPLATE, network={"egress_proxy": {**proxy, "tls": True}})
+        assert "tls" in str(error), error
 
 
 @alone

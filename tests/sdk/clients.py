@@ -122,6 +122,7 @@ def environment(client, service, key, trust):
     env = {name: value for name, value in os.environ.items() if not name.startswith(("E2B_", "PYTHON", "NODE_"))}
     env["E2B_API_KEY"] = key
     env["SDK_FAR"] = getattr(service, "far", "")
+    env["SDK_PROXY"] = getattr(service, "proxy", "")
     if client.mode == "domain":
         env.update(trust, E2B_DOMAIN=f"{DOMAIN}:{service.port}", NODE_OPTIONS=f"-r {HERE / 'names.cjs'}",
                    PYTHONPATH=str(HERE / "names"))

@@ -14,6 +14,8 @@ import built_template
 import clients
 import pytest
 from service import Service
+from socks import Proxy
+from world import Server
 
 RESULTS = {}
 AT_ONCE = 3
@@ -32,17 +34,25 @@ class Far:
         self.sock = socket.create_server((self.address, 0))
         self.port = self.sock.getsockname()[1]
         threading.Thread(target=self.run, daemon=True).start()
+        # A proxy of SOCKS 5, with a login, that says of itself where it leads.
+        proxy = Proxy(lambda *_: socket.create_connection(self.marked.getsockname(), 10), ("sdk", "proxy-password"))
+        self.marked = socket.create_server((self.address, 0))
+        threading.Thread(target=self.run, args=(self.marked, b"*"), daemon=True).start()
+        self.proxy = Server(socket.create_server((self.address, 0)), proxy)
+        self.proxy_port = self.proxy.sock.getsockname()[1]
 
-    def run(self):
+    def run(self, sock=None, word=b"+"):
         with contextlib.suppress(OSError):
             while True:
-                conn, _ = self.sock.accept()
+                conn, _ = (sock or self.sock).accept()
                 with conn:
-                    conn.sendall(b"+")
+                    conn.sendall(word)
 
     def close(self):
-        self.sock.shutdown(socket.SHUT_RDWR)
-        self.sock.close()
+        self.proxy.close()
+        for sock in (self.sock, self.marked):
+            sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
 
 
 def serve(pool, has_tls):
@@ -56,6 +66,7 @@ def serve(pool, has_tls):
         try:
             service = Service(pool=pool, template="base", gate={"permit": [f"{far.address}/32"]})
             service.far = f"{far.address} {far.port}"
+            service.proxy = f"{far.address}:{far.proxy_port}"
             service.trust = clients.authority(service) if has_tls else {}
             stack.enter_context(service)
         except built_template.Unavailable as why:

@@ -131,9 +131,9 @@ for line in sys.argv[1:]:
 
 
 class Box:
-    def __init__(self, service, network, **create):
+    def __init__(self, service, network, op=None, **create):
         self.service = service
-        self.op = service.operator
+        self.op = op or service.operator
         self.id = self.op.post("/v1/sandboxes", {**({"network": network} if network else {}), **create},
                                expect=201)["id"]
         self.op.put(f"/v1/sandboxes/{self.id}/files", CLIENT.encode(), query={"path": "/tmp/client.py"})

@@ -370,6 +370,88 @@ static void words_of_networks_are_parts_of_names(void **state)
     sg_netnames_done(&copy);
 }
 
+static struct sg_netverdict egress(const struct sg_policy *p, const struct sg_nets *permitted,
+                                   const char *at)
+{
+    struct sg_name name;
+    struct sg_addr addr;
+    struct sg_target t;
+    struct sg_netverdict v;
+    assert_int_equal(sg_egress_target(at, &name, &addr, &t, NULL), 0);
+    sg_policy_judge_egress(p, permitted, &t, &v);
+    return v;
+}
+
+static void a_proxy_is_judged_by_what_lies_above_and_by_its_address(void **state)
+{
+    (void)state;
+    struct sg_nets permitted = { 0 };
+    struct sg_policy org = { .mode = SG_MODE_FILTERED, .layer = "organisation" };
+    struct sg_policy own = { .mode = SG_MODE_FILTERED };
+    assert_int_equal(sg_nets_add(&permitted, sg_str_of("10.1.0.0/16"), NULL), 0);
+    assert_int_equal(sg_netrules_add(&own.deny, sg_str_of("1.1.1.1"), NULL), 0);
+    assert_true(egress(&own, &permitted, "1.1.1.1:853").is_allowed); /* where it ends is its own */
+    assert_true(egress(&own, &permitted, "10.1.2.3:1080").is_allowed);
+    assert_string_equal(egress(&own, &permitted, "10.2.0.1:1080").rule, "always refused: private");
+    assert_string_equal(egress(&own, NULL, "[::1]:1080").rule, "always refused: loopback");
+    own.above = &org;
+    assert_string_equal(egress(&own, &permitted, "proxy.com:1080").rule,
+                        "organisation: no rule allows it");
+    assert_int_equal(sg_netrules_add(&org.allow, sg_str_of("proxy.com:1080"), NULL), 0);
+    assert_true(egress(&own, &permitted, "proxy.com:1080").is_allowed);
+    assert_false(egress(&own, &permitted, "proxy.com:1081").is_allowed);
+    sg_policy_done(&org);
+    sg_policy_done(&own);
+    sg_nets_done(&permitted);
+}
+
+static void only_rules_about_names_decide_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule;
+        bool is_by_name;
+    } rows[] = {
+        { "example.com", true }, { "*.com:443", true }, { "*", false }, { "93.0.0.0/8", false }
+    };
+    const struct sg_addr addr = sg_addr_v4(0x5db8d822);
+    const struct sg_target t = { .name = "example.com", .addr = &addr, .port = 443 };
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        struct sg_policy p = { .mode = SG_MODE_FILTERED };
+        struct sg_netverdict v;
+        assert_int_equal(sg_netrules_add(&p.allow, sg_str_of(rows[i].rule), NULL), 0);
+        sg_policy_judge(&p, NULL, &t, &v);
+        assert_true(v.is_allowed);
+        assert_int_equal(v.is_by_name, rows[i].is_by_name);
+        sg_policy_done(&p);
+    }
+    const struct sg_policy open = { .mode = SG_MODE_OPEN };
+    struct sg_netverdict v;
+    sg_policy_judge(&open, NULL, &t, &v);
+    assert_true(v.is_allowed && !v.is_by_name);
+}
+
+static void the_box_of_a_password_is_for_one_proxy(void **state)
+{
+    (void)state;
+    struct sg_egress a = { .address = "p:1", .user = "u" }, b = { .address = "p:1", .user = "v" },
+                     c = { .address = "q:1", .user = "u" };
+    sg_auto_free char *first = sg_egress_context(&a, "org"), *user = sg_egress_context(&b, "org"),
+                      *place = sg_egress_context(&c, "org"), *org = sg_egress_context(&a, "other");
+    assert_string_not_equal(first, user);
+    assert_string_not_equal(first, place);
+    assert_string_not_equal(first, org);
+    assert_false(sg_egress_is_same(&a, &b) || sg_egress_is_same(&a, &c));
+    struct sg_egress copy;
+    sg_egress_copy(&copy, &a);
+    assert_true(sg_egress_is_same(&a, &copy));
+    sg_egress_done(&copy);
+    assert_null(copy.address);
+    struct sg_policy none = { .mode = SG_MODE_NONE, .egress = a };
+    struct sg_err err = { 0 };
+    assert_true(sg_policy_check(&none, &err) < 0 && err.kind == SG_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +467,9 @@ int main(void)
         cmocka_unit_test(rules_that_are_none_are_refused),
         cmocka_unit_test(what_lies_above_is_asked_first),
         cmocka_unit_test(known_servers_of_names_need_a_rule_that_means_them),
+        cmocka_unit_test(a_proxy_is_judged_by_what_lies_above_and_by_its_address),
+        cmocka_unit_test(only_rules_about_names_decide_by_name),
+        cmocka_unit_test(the_box_of_a_password_is_for_one_proxy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

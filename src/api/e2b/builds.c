@@ -211,7 +211,8 @@ int sg_e2b_build_start(struct sg_call *c, struct sg_err *err)
     struct sg_build *b = find(c, err);
     if (!b || sg_call_json(c, &body, err) < 0 || read_spec(c, body, &stage, &spec, err) < 0)
         return -1;
-    sg_e2b_network_policy(c->manager, NULL, &usual, &network);
+    if (sg_e2b_network_policy(c, NULL, &usual, &network, err) < 0)
+        return -1;
     spec.network = &network;
     const int got = sg_build_start(c->manager, &c->who, b, &spec, err);
     sg_policy_done(&network);

@@ -48,6 +48,7 @@ bool sg_e2b_is_same(const char *a, const char *b); /* in constant time */
 /* NULL where it is absent, null or of another type. `key` is camelCase; snake_case is found, too.
  */
 const struct sg_jval *sg_e2b_get(const struct sg_jval *v, const char *key);
+bool sg_e2b_is_key(struct sg_str key, const char *camel);
 const char *sg_e2b_text(const struct sg_jval *v, const char *key); /* without NUL inside */
 bool sg_e2b_bool(const struct sg_jval *v, const char *key, bool otherwise);
 uint64_t sg_e2b_u64(const struct sg_jval *v, const char *key, uint64_t otherwise);

@@ -9,7 +9,7 @@
 #include "base/parse.h"
 #include "base/banned.h"
 
-static bool is_same_name(struct sg_str key, const char *camel)
+bool sg_e2b_is_key(struct sg_str key, const char *camel)
 {
     size_t at = 0;
     for (const char *p = camel; *p; p++) {
@@ -30,7 +30,7 @@ const struct sg_jval *sg_e2b_get(const struct sg_jval *v, const char *key)
     if (!v || v->kind != SG_J_OBJECT)
         return NULL;
     for (const struct sg_jval *m = v->list.first; m; m = m->next)
-        if (is_same_name(m->key, key))
+        if (sg_e2b_is_key(m->key, key))
             return m->kind == SG_J_NULL ? NULL : m;
     return NULL;
 }

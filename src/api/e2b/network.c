@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which addresses a sandbox may reach, as this door says it: everything unless something is denied,
  * and what is allowed beats what is denied. The gate enforces it, and adds headers by rules
- * (rules.c). A proxy on the way and TLS to a port are refused. */
+ * (rules.c). TLS to a port, and to a proxy on the way, is refused. */
 #include "api/e2b/network.h"
 
 #include <arpa/inet.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -64,7 +65,7 @@ static int check_list(const struct sg_jval *v, const char *key, bool may_name, b
 
 int sg_e2b_network_check(const struct sg_jval *v, struct sg_e2b_record *into, struct sg_err *err)
 {
-    static const char *const missing[] = { "egressProxy", "httpsPorts" };
+    static const char *const missing[] = { "httpsPorts", "dnsServers" };
     bool has_names = false, ignored = false, denies_all = into->denies_internet;
     if (!v)
         return 0;
@@ -110,19 +111,54 @@ static bool add_rules(const struct sg_jval *v, const char *key, struct sg_netrul
     return has_all;
 }
 
-void sg_e2b_network_policy(struct sg_manager *m, const struct sg_jval *v,
-                           const struct sg_e2b_record *r, struct sg_policy *ret)
+struct egress {
+    struct sg_egress_spec spec;
+    const struct sg_jval *tls;
+};
+#define AT(f) offsetof(struct egress, f)
+static const struct sg_jfield egress_fields[] = {
+    { "address", SG_JT_STRING, AT(spec.address), 0, 0, true },
+    { "username", SG_JT_STRING, AT(spec.user), 0, 0, false },
+    { "password", SG_JT_STRING, AT(spec.password), 0, 0, false },
+    { "tls", SG_JT_OBJECT, AT(tls), 0, 0, false },
+};
+#undef AT
+
+/* Here nothing is passed over: what is not understood may be what keeps the connection private. */
+static int read_egress(struct sg_call *c, const struct sg_jval *v, struct sg_egress *ret,
+                       struct sg_err *err)
+{
+    const struct sg_jval *asked = v ? sg_e2b_get(v, "egressProxy") : NULL;
+    struct egress e = { 0 };
+    if (!asked)
+        return 0;
+    if (sg_json_read(asked, egress_fields, SG_COUNT(egress_fields), &e, err) < 0)
+        return sg_wrap(err, "network.egressProxy");
+    if (e.tls && sg_e2b_bool(e.tls, "enabled", true))
+        return sg_fail(err, SG_UNSUPPORTED,
+                       "network.egressProxy.tls is not available on this server");
+    const int got = sg_net_egress(c->manager, &c->who, &e.spec, ret, err);
+    if (e.spec.password)
+        sg_call_wipe(c, sg_str_of(e.spec.password));
+    return got;
+}
+
+int sg_e2b_network_policy(struct sg_call *c, const struct sg_jval *v, const struct sg_e2b_record *r,
+                          struct sg_policy *ret, struct sg_err *err)
 {
     struct sg_policy p = { .mode = SG_MODE_OPEN, .allow_first = true };
+    if (read_egress(c, v, &p.egress, err) < 0)
+        return -1;
     const bool allows_all = add_rules(v, "allowOut", &p.allow);
     const bool denies_all = add_rules(v, "denyOut", &p.deny) || r->denies_internet;
     if (denies_all && !allows_all)
         p.mode = p.allow.n ? SG_MODE_FILTERED : SG_MODE_NONE;
-    if (p.mode == SG_MODE_NONE || !sg_manager_has_gate(m)) {
+    if (p.mode == SG_MODE_NONE || !sg_manager_has_gate(c->manager)) {
         sg_policy_done(&p);
         p.mode = SG_MODE_NONE;
     }
     *ret = p;
+    return 0;
 }
 
 /* ---- PUT: what is not named is cleared ---- */
@@ -182,7 +218,8 @@ int sg_e2b_network(struct sg_call *c, struct sg_err *err)
         sg_e2b_rules_creds(c, body, &creds, err) < 0)
         return -1;
     sg_creds_done(&creds);
-    sg_e2b_network_policy(c->manager, body, &r, &w->policy);
+    if (sg_e2b_network_policy(c, body, &r, &w->policy, err) < 0)
+        return -1;
     sg_netnames_copy(&w->policy.networks, &s->network.networks); /* not for this door to clear */
     if (sg_manager_set_door(s, &c->who, text, kept, w, err) == 0)
         return 0;

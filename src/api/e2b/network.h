@@ -8,12 +8,11 @@
 
 /* `v` NULL: none. Fills `mask` of the record. SG_INVALID names what is wrong, SG_UNSUPPORTED what
  * this server does not have. */
-/* What it comes to: open unless something is denied; nothing where this host has no gate. `v` as
- * above; the record has the flag. */
-void sg_e2b_network_policy(struct sg_manager *m, const struct sg_jval *v,
-                           const struct sg_e2b_record *r, struct sg_policy *ret);
-
 int sg_e2b_network_check(const struct sg_jval *v, struct sg_e2b_record *into, struct sg_err *err);
+/* What it comes to: open unless something is denied; nothing where this host has no gate. `v` as
+ * above; the record has the flag. A proxy's password is sealed, and overwritten in the call. */
+int sg_e2b_network_policy(struct sg_call *c, const struct sg_jval *v, const struct sg_e2b_record *r,
+                          struct sg_policy *ret, struct sg_err *err);
 
 /* ---- rules.c ---- */
 

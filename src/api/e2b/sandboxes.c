@@ -221,8 +221,7 @@ static int read_record(struct sg_call *c, const struct sg_jval *body, bool is_se
     *ret = sg_e2b_record_text(&c->arena, &r);
     if (!*ret)
         return sg_fail(err, SG_INVALID, "the network settings are too large");
-    sg_e2b_network_policy(c->manager, r.network, &r, policy);
-    return 0;
+    return sg_e2b_network_policy(c, r.network, &r, policy, err);
 }
 
 static int create(struct sg_call *c, bool is_v2, struct sg_err *err)

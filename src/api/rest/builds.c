@@ -299,7 +299,7 @@ int sg_rest_build_create(struct sg_call *c, struct sg_err *err)
     if (sg_rest_strings(c, b.tags, "tags", &tags, err) < 0 ||
         read_stages(c, b.stages, &spec, err) < 0 ||
         (b.limits && sg_rest_limits(b.limits, &limits, err) < 0) ||
-        (b.network && sg_net_read(b.network, &network, err) < 0))
+        (b.network && sg_rest_read_network(c, b.network, &network, err) < 0))
         return -1;
     const int got = sg_build_begin(c->manager, &c->who, b.name, tags, &limits, &spec, &build, err);
     sg_policy_done(&network);

@@ -49,12 +49,22 @@ static void changed(void *arg, struct sg_sandbox *s, const struct sg_err *err)
         reply_policy(arg, &s->network);
 }
 
+int sg_rest_read_network(struct sg_call *c, const struct sg_jval *v, struct sg_policy *ret,
+                         struct sg_err *err)
+{
+    const struct sg_jval *password = sg_json_get(sg_json_get(v, "egressProxy"), "password");
+    const int got = sg_net_ask(c->manager, &c->who, v, ret, err);
+    if (password && password->kind == SG_J_STRING)
+        sg_call_wipe(c, password->s);
+    return got;
+}
+
 int sg_rest_network_put(struct sg_call *c, struct sg_err *err)
 {
     const struct sg_jval *body;
     struct sg_policy p;
     struct sg_sandbox *s = sg_rest_sandbox(c, err);
-    if (!s || sg_call_json(c, &body, err) < 0 || sg_net_read(body, &p, err) < 0)
+    if (!s || sg_call_json(c, &body, err) < 0 || sg_rest_read_network(c, body, &p, err) < 0)
         return -1;
     int got = sg_manager_set_network(s, &c->who, &p, changed, c, err);
     sg_policy_done(&p);
@@ -102,7 +112,7 @@ int sg_rest_netlayer_put(struct sg_call *c, struct sg_err *err)
     struct sg_policy p;
     enum sg_net_layer kind;
     const char *name = layer_of(c, &kind, err);
-    if (!name || sg_call_json(c, &body, err) < 0 || sg_net_read(body, &p, err) < 0)
+    if (!name || sg_call_json(c, &body, err) < 0 || sg_rest_read_network(c, body, &p, err) < 0)
         return -1;
     int got = sg_manager_set_netlayer(c->manager, &c->who, kind, name, &p, layer_changed, c, err);
     sg_policy_done(&p);

@@ -52,6 +52,10 @@ int sg_rest_mounts(struct sg_call *c, const struct sg_jval *v, struct sg_create 
 int sg_rest_creds(struct sg_call *c, const struct sg_jval *v, struct sg_cred_set *ret,
                   struct sg_err *err);
 void sg_rest_put_creds(struct sg_json *j, const struct sg_sandbox *s);
+/* A policy; `ret` is the caller's to end. A password in it is overwritten once it was sealed. */
+struct sg_policy;
+int sg_rest_read_network(struct sg_call *c, const struct sg_jval *v, struct sg_policy *ret,
+                         struct sg_err *err);
 void sg_rest_put_mounts(struct sg_json *j, const struct sg_sandbox *s);
 
 /* ---- usage.c ---- */

@@ -67,7 +67,7 @@ int sg_rest_sandbox_create(struct sg_call *c, struct sg_err *err)
         sg_rest_mounts(c, b.mounts, &create, err) < 0 ||
         sg_rest_strings(c, b.captures, "captureFiles", &captures, err) < 0 ||
         read_expiry(b.on_expiry, &create.on_expiry, err) < 0 ||
-        (b.network && sg_net_read(b.network, &network, err) < 0))
+        (b.network && sg_rest_read_network(c, b.network, &network, err) < 0))
         return -1;
     b.ask.network = sg_net_mode_name(network.mode);
     if (sg_rest_read_ask(&b.ask, &ask, err) < 0 || sg_rest_creds(c, b.secrets, &creds, err) < 0) {
