@@ -141,6 +141,9 @@ enum sg_msg_type {
     /* daemon to exporter, and its answer */
     SG_MSG_X_POST,
     SG_MSG_X_POSTED,
+    /* daemon to launcher, and its answer */
+    SG_MSG_L_IDENTIFY,
+    SG_MSG_L_IDENTIFIED,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -400,6 +403,12 @@ struct sg_msg_l_rules { /* RULES: what the asker has; RULED: what there is, its 
     uint64_t stamp;
     uint32_t which; /* enum sg_rule_file */
 };
+struct sg_msg_l_identify {
+    struct sg_text template;
+};
+struct sg_msg_l_identified {
+    uint64_t stamp; /* of what the name leads to: another after every import or build; never 0 */
+};
 struct sg_msg_l_ended {
     struct sg_text sandbox;
     uint32_t cause;
@@ -494,6 +503,8 @@ struct sg_msg {
         struct sg_msg_l_snapped l_snapped;
         struct sg_msg_l_stored l_stored;
         struct sg_msg_l_rules l_rules, l_ruled;
+        struct sg_msg_l_identify l_identify;
+        struct sg_msg_l_identified l_identified;
         struct sg_msg_l_ended l_ended;
         struct sg_msg_l_net l_net;
         struct sg_msg_g_policy g_policy;

@@ -174,6 +174,8 @@ static const struct sg_field l_stored[] = {
 static const struct sg_field l_rules[] = { U64(l_rules, stamp),
                                            U32(l_rules, which, SG_RULE_FILE_COUNT - 1) };
 static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
+static const struct sg_field l_identify[] = { TEXT(l_identify, template, SG_CTL_MAX_TAG) };
+static const struct sg_field l_identified[] = { U64(l_identified, stamp) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills), U64(l_ended, cpu_ns) };
@@ -367,4 +369,6 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_K_STATE] = ROW("k_state", SG_ROLE_KEEPER_NEWS, 0, k_state),
     [SG_MSG_X_POST] = { "x_post", SG_ROLE_EXPORT_ASK, 1, 0, NULL },
     [SG_MSG_X_POSTED] = ROW("x_posted", SG_ROLE_EXPORT_ANSWER, 0, x_posted),
+    [SG_MSG_L_IDENTIFY] = ROW("l_identify", SG_ROLE_ASK, 0, l_identify),
+    [SG_MSG_L_IDENTIFIED] = ROW("l_identified", SG_ROLE_ANSWER, 0, l_identified),
 };

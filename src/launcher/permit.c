@@ -169,6 +169,12 @@ static int check_mount(const struct sg_permit *p, const struct sg_msg *m, struct
     return 0;
 }
 
+static int check_identify(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
+{
+    (void)p;
+    return check_template(&m->l_identify.template, err);
+}
+
 static int check_nothing(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     (void)p, (void)m, (void)err;
@@ -202,6 +208,7 @@ static const struct {
     [SG_MSG_L_SYNC] = { check_nothing, false },
     [SG_MSG_L_RULES] = { check_nothing, false },
     [SG_MSG_L_NET] = { check_net, false },
+    [SG_MSG_L_IDENTIFY] = { check_identify, false },
 };
 
 int sg_permit_check(const struct sg_permit *p, bool has_hello, const struct sg_msg *m,

@@ -115,6 +115,15 @@ static int templates(struct sg_launcher *l, const struct sg_msg *m, struct sg_er
     return ret;
 }
 
+static int identify(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    struct sg_msg r = { .type = SG_MSG_L_IDENTIFIED, .id = m->id };
+    if (sg_tmpl_identify(l, m->l_identify.template.p, &r.l_identified.stamp, err) < 0)
+        return -1;
+    sg_conn_send(l, &r, -1);
+    return 0;
+}
+
 /* ---- the storage pool ---- */
 
 /* Who waits for the end of a snapshot. */
@@ -269,6 +278,7 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_STORAGE] = storage,
     [SG_MSG_L_SNAPSHOTS] = snapshots,
     [SG_MSG_L_RULES] = rules,
+    [SG_MSG_L_IDENTIFY] = identify,
     [SG_MSG_L_NET] = of_one,
     [SG_MSG_L_MOUNT] = of_one,
     [SG_MSG_L_VOLUME_MAKE] = sg_serve_volume,

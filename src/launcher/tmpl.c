@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/hash.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "image/store.h"
 #include "launcher/launcher.h"
 #include "base/banned.h"
@@ -151,6 +153,31 @@ struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, ui
         ret->ino = ino;
     }
     return ret;
+}
+
+/* A stored template is never changed, only replaced by another directory; that of `host` is named
+ * after what is in it, and may be made anew with the same. */
+int sg_tmpl_identify(const struct sg_launcher *l, const char *name, uint64_t *ret,
+                     struct sg_err *err)
+{
+    struct sg_template t;
+    struct statx st;
+    if (sg_template_open(l->set.state_dir, name, &t, err) < 0)
+        return -1;
+    sg_auto_template held = t;
+    uint64_t h = SG_HASH_START;
+    if (is_host(name)) {
+        h = sg_hash_add(h, held.layer, strlen(held.layer));
+    } else if (held.lock_fd < 0 ||
+               statx(held.lock_fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0) {
+        return sg_fail_sys(err, "look at template %s", sg_quote(name).s);
+    } else {
+        h = sg_hash_add_u64(h, st.stx_ino); /* may be given again, but not at the same moment */
+        h = sg_hash_add_u64(h, (uint64_t)st.stx_btime.tv_sec);
+        h = sg_hash_add_u64(h, st.stx_btime.tv_nsec);
+    }
+    *ret = h ? h : 1;
+    return 0;
 }
 
 bool sg_tmpl_is_current(const struct sg_launcher *l, const struct sg_tmpl *t)

@@ -19,6 +19,7 @@
 #include "manager/net.h"
 #include "manager/run.h"
 #include "manager/snapshot.h"
+#include "manager/standby.h"
 #include "manager/traits.h"
 #include "tier/tier.h"
 
@@ -119,6 +120,7 @@ static void over(struct sg_building *b)
                   build->state == SG_BUILD_READY ? "template.built" : "template.failed", NULL);
     sg_built_prune(m, build->of);
     sg_layers_trim(m);
+    sg_standby_soon(m);
 }
 
 static void fail(struct sg_building *b, const struct sg_err *err)
@@ -352,6 +354,7 @@ static void begin_stage(struct sg_building *b)
         g->base = sg_strdup(from->base);
         g->snapshot = from->snapshot ? sg_strdup(from->snapshot) : NULL;
         sg_traits_copy(&g->traits, &from->traits);
+        b->made[b->stage].stamp = b->made[s->stage - 1].stamp;
     }
     sg_traits_copy(&b->made[b->stage].below,
                    s->kind == SG_FROM_STAGE ? &b->made[s->stage - 1].below : &g->traits);
@@ -440,6 +443,48 @@ static int find_grounds(struct sg_building *b, const struct sg_who *who, struct 
     return 0;
 }
 
+/* A base that was made anew under the same name is another one: its layers are not those of the one
+ * before. Who does not know it leaves that to the first sandbox, which tells why. */
+static void set_out(struct sg_building *b)
+{
+    if (--b->open)
+        return;
+    b->stage = 0;
+    while (!b->made[b->stage].is_needed)
+        b->stage++;
+    if (!b->is_cancelled)
+        begin_stage(b);
+    sg_later_call(b->m->loop, &b->go);
+}
+
+struct identifying {
+    struct sg_building *b;
+    size_t stage;
+};
+
+static void identified(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    sg_auto_free struct identifying *w = arg;
+    if (p && !err)
+        w->b->made[w->stage].stamp = p->msg.l_identified.stamp;
+    if (!w->b->m->is_ending)
+        set_out(w->b);
+}
+
+static void identify_bases(struct sg_building *b)
+{
+    b->open = 1;
+    for (size_t i = 0; i < b->spec.n && !b->is_cancelled; i++) {
+        if (!b->made[i].is_needed || b->spec.stages[i].kind == SG_FROM_STAGE)
+            continue;
+        struct identifying *w = sg_new(struct identifying);
+        *w = (struct identifying) { b, i };
+        b->open++;
+        sg_tier_identify(b->m->tier, b->made[i].at.base, identified, w);
+    }
+    set_out(b);
+}
+
 int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_build *build,
                    const struct sg_build_spec *spec, struct sg_err *err)
 {
@@ -482,12 +527,7 @@ int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_bui
     struct sg_err why = { 0 };
     if (find_grounds(b, who, &why) < 0)
         cancel(b, &why); /* told by its state, as all that goes wrong with a build */
-    b->stage = 0;
-    while (!b->made[b->stage].is_needed)
-        b->stage++;
-    if (!b->is_cancelled)
-        begin_stage(b);
-    sg_later_call(m->loop, &b->go);
+    identify_bases(b);
     return 0;
 }
 

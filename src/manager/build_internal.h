@@ -11,6 +11,7 @@ struct sg_run;
 struct sg_stage_made {
     struct sg_ground at;    /* so far: base, layer, traits */
     struct sg_traits below; /* of what it stands on */
+    uint64_t stamp;         /* of its base, as it was when the build began; 0: not known */
     char key[65];
     bool is_needed;
 };
@@ -32,7 +33,7 @@ struct sg_building {
     struct sg_err why;                              /* of the cancellation */
     char box[SG_ID_LEN + 1], source[SG_ID_LEN + 1]; /* our sandboxes; "": none */
     struct sg_run *run;
-    unsigned open; /* answers of a copy to come */
+    unsigned open; /* answers of a copy to come, or on bases */
     struct sg_err copy_err, put_err;
     char home[256]; /* of a user: what a step found out */
     struct sg_timer deadline;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of layers: SHA-256 over all that a layer depends on, each text with its length before it. */
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "manager/build_internal.h"
+#include "manager/traits.h"
 
 #include "base/banned.h"
 
 /* To be raised when steps come to mean something else: what older versions made is not used then.
  */
-static const char GENERATION[] = "1";
+static const char GENERATION[] = "2";
 enum { TEXT_MAX = 64 << 20 };
 
 static void add(struct sg_buf *to, const char *text)
@@ -36,13 +39,23 @@ static void end(const struct sg_buf *b, char ret[65])
 void sg_building_first_key(struct sg_building *b, unsigned stage)
 {
     struct sg_stage_made *made = &b->made[stage];
-    sg_auto_buf t;
+    sg_auto_buf t, traits;
+    struct sg_json j;
     sg_buf_init(&t, TEXT_MAX);
     add(&t, GENERATION);
     add(&t, b->org->id.s);
     add(&t, made->at.base);
     add(&t, made->at.snapshot);
+    if (!made->at.snapshot) { /* which has a base of its own, whatever the name leads to by now */
+        char stamp[24];
+        (void)snprintf(stamp, sizeof stamp, "%016" PRIx64, made->stamp);
+        add(&t, stamp);
+    }
     add(&t, b->spec.is_roots ? "root" : "user");
+    sg_buf_init(&traits, TEXT_MAX);
+    sg_json_init(&j, &traits);
+    sg_traits_put(&j, &made->at.traits); /* what is below may have had steps that are no layer */
+    add(&t, sg_buf_cstr(&traits));
     end(&t, made->key);
 }
 

@@ -10,6 +10,7 @@
 #include "manager/build.h"
 #include "manager/life.h"
 #include "manager/snapshot.h"
+#include "manager/standby.h"
 #include "manager/traits.h"
 
 #include "base/banned.h"
@@ -421,6 +422,7 @@ int sg_built_remove(struct sg_manager *m, const struct sg_who *who, const char *
     struct removal *r = sg_new(struct removal);
     *r = (struct removal) { m, b, cb, arg };
     b->is_going = true;
+    sg_standby_soon(m);
     sg_manager_audit_value(m, who, "template.remove", NULL, "template", b->name);
     sg_store_remove_template(m->store, b->id.s, sg_note_done, sg_note_new(m, removed, r));
     return 0;

@@ -27,6 +27,7 @@ struct place {
     char build[SG_BUILD_ID_LEN + 1], template[SG_ID_LEN + 1], box[SG_ID_LEN + 1]; /* box "": none */
     bool is_ready, is_wanted;
     unsigned failures; /* in a row */
+    uint64_t stamp;    /* of the base, where the template has no layer of its own; 0: not known */
     uint64_t retry_ns;
     char why[200]; /* of the last one; "": none */
 };
@@ -108,6 +109,37 @@ static void started(void *arg, struct sg_sandbox *s, const struct sg_err *err)
             failed(w->m, p, err->msg);
         return;
     }
+}
+
+struct looking {
+    struct sg_manager *m;
+    char build[SG_BUILD_ID_LEN + 1];
+};
+
+static void identified(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    sg_auto_free struct looking *w = arg;
+    if (w->m->is_ending || err || !p)
+        return;
+    const uint64_t stamp = p->msg.l_identified.stamp;
+    for (struct place *at = w->m->standbys->places; at; at = at->next) {
+        if (strcmp(at->build, w->build) != 0)
+            continue;
+        if (at->stamp && at->stamp != stamp)
+            end_box(w->m, at);
+        at->stamp = stamp;
+    }
+}
+
+/* A template without a layer is what its base is, which somebody may have made anew. */
+static void look_at_base(struct sg_manager *m, const struct sg_build *build)
+{
+    if (build->snapshot[0])
+        return;
+    struct looking *w = sg_new(struct looking);
+    w->m = m;
+    memcpy(w->build, build->id, sizeof w->build);
+    sg_tier_identify(m->tier, build->base, identified, w);
 }
 
 static void start(struct sg_manager *m, struct place *p, const struct sg_built *b,
@@ -259,8 +291,18 @@ static void look(struct sg_timer *t, uint64_t now_ns)
         n++;
     mark_wanted(m, v, n);
     drop_unwanted(m);
+    for (size_t i = 0; i < n; i++)
+        if (!count(v, i, NULL, v[i].of))
+            look_at_base(m, v[i].build);
     fill(m, v, n);
     sg_timer_set(m->loop, t, now_ns + LOOK_NS);
+}
+
+/* Not at once: whoever took one wants the processor now. */
+void sg_standby_soon(struct sg_manager *m)
+{
+    if (m->standbys && sg_timer_is_set(&m->standbys->clock))
+        sg_timer_set(m->loop, &m->standbys->clock, sg_loop_now(m->loop) + SOON_NS);
 }
 
 /* ---- taking ---- */
@@ -277,8 +319,7 @@ struct sg_sandbox *sg_standby_take(struct sg_manager *m, const struct sg_org *or
         p->failures = 0;
         p->why[0] = '\0';
         m->standbys->taken++;
-        /* Not at once: the caller wants the processor now. */
-        sg_timer_set(m->loop, &m->standbys->clock, sg_loop_now(m->loop) + SOON_NS);
+        sg_standby_soon(m);
         return s;
     }
     return NULL;

@@ -15,6 +15,7 @@
 
 void sg_standby_start(struct sg_manager *m); /* looks after them from now on */
 void sg_standby_free(struct sg_manager *m);
+void sg_standby_soon(struct sg_manager *m); /* templates have changed */
 
 /* One of this build, for a create; it is not waiting any more. NULL: there is none. */
 struct sg_sandbox *sg_standby_take(struct sg_manager *m, const struct sg_org *org,

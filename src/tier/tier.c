@@ -136,6 +136,11 @@ static void fill_rules(const struct question *q, struct sg_msg *m)
     m->l_rules = (struct sg_msg_l_rules) { q->cursor, q->flags };
 }
 
+static void fill_identify(const struct question *q, struct sg_msg *m)
+{
+    m->l_identify.template = sg_text_of(q->template);
+}
+
 static void fill_net(const struct question *q, struct sg_msg *m)
 {
     m->l_net = (struct sg_msg_l_net) { sg_text_of(q->sandbox), q->is_on };
@@ -197,6 +202,7 @@ static const struct ask {
     [SG_MSG_L_SNAPSHOTS] = { fill_list, SG_MSG_L_LISTED },
     [SG_MSG_L_STORAGE] = { fill_none, SG_MSG_L_STORED },
     [SG_MSG_L_NET] = { fill_net, SG_MSG_L_DONE },
+    [SG_MSG_L_IDENTIFY] = { fill_identify, SG_MSG_L_IDENTIFIED },
     [SG_MSG_L_VOLUME_MAKE] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_LIMIT] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_REMOVE] = { fill_volume, SG_MSG_L_DONE },
@@ -518,6 +524,14 @@ void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 {
     send_question(question(t, SG_MSG_L_TEMPLATES, "", cb, arg));
+}
+
+void sg_tier_identify(struct sg_tier *t, const char *template, sg_tier_answer *cb, void *arg)
+{
+    struct question *q = question(t, SG_MSG_L_IDENTIFY, "", cb, arg);
+
+    (void)snprintf(q->template, sizeof q->template, "%s", template);
+    send_question(q);
 }
 
 void sg_tier_rules(struct sg_tier *t, enum sg_rule_file which, uint64_t stamp, sg_tier_answer *cb,

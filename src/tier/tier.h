@@ -89,6 +89,8 @@ void sg_tier_sync(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg);
 void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg);
+/* L_IDENTIFIED: what a template of the server's is right now. */
+void sg_tier_identify(struct sg_tier *t, const char *template, sg_tier_answer *cb, void *arg);
 /* L_RULED: a rule file, if it is not that of `stamp`. */
 void sg_tier_rules(struct sg_tier *t, enum sg_rule_file which, uint64_t stamp, sg_tier_answer *cb,
                    void *arg);

@@ -257,6 +257,23 @@ def test_a_replaced_template_is_what_the_next_create_gets(run_dir, state_dir):
         assert sorted(one.ask("l_templates")["names"]) == ["host", "mine"]
 
 
+def test_a_template_is_known_by_what_it_is_not_by_its_name(run_dir, state_dir):
+    def stamp(launcher, name="mine"):
+        return launcher.ask("l_identify", template=name)["stamp"]
+    make_template(state_dir, "mine", "first")
+    with Launcher(run_dir, state_dir=state_dir) as one:
+        first, host = stamp(one), stamp(one, "host")
+        assert first and host and first == stamp(one) != host
+    with Launcher(run_dir, state_dir=state_dir) as one:
+        assert (stamp(one), stamp(one, "host")) == (first, host)  # as before
+        make_template(state_dir, "mine", "first")
+        assert stamp(one) != first  # the same files, made anew
+        with pytest.raises(Failed, match="none"):
+            stamp(one, "none")
+        with pytest.raises(Failed, match="not a template name"):
+            stamp(one, "../mine")
+
+
 def test_a_pool_of_a_template_that_comes_later_is_filled_then(run_dir, state_dir):
     with Launcher(run_dir, pool=["mine=1"], state_dir=state_dir) as one:
         assert one.parked("mine") == 0

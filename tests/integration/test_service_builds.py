@@ -5,6 +5,7 @@ import io
 import tarfile
 import urllib.parse
 
+import dockerd
 import e2b_door
 import pytest
 import web
@@ -159,6 +160,37 @@ def test_layers_are_the_organisations_own(service, builder, tenant):
     other.api.close()
     client.close()
     assert service.operator.delete(f"/v1/orgs/{org}").status == 204
+
+
+def give_base(service, folder, version):
+    """A template of the server's that is made anew."""
+    archive = folder / "tiny.tar"
+    archive.write_bytes(dockerd.tiny_tar())
+    with tarfile.open(archive, "a") as tar:
+        info = tarfile.TarInfo("etc/version")
+        info.size, info.mode = len(version), 0o644
+        tar.addfile(info, io.BytesIO(version))
+    done = service.runner.sandglass("template", "import", "--force", "anew", str(archive),
+                                    env={"SANDGLASS_CONFIG": str(service.config)})
+    assert done.returncode == 0, done.stderr
+
+
+def test_layers_that_stand_on_an_older_base_are_not_used(service, builder, tmp_path):
+    def cached(made):
+        return sum(line.startswith("CACHED") for line in builder.log(made))
+    give_base(service, tmp_path, b"1\n")
+    run = step("RUN", "cat /etc/version > /home/user/it")
+    builder.build("onto", run, fromTemplate="anew")
+    assert cached(builder.build("onto", run, fromTemplate="anew")) == 1
+    give_base(service, tmp_path, b"2\n")
+    old = builder.sandbox("onto")
+    assert output(old, "cat /home/user/it /etc/version") == "1\n1\n"  # stays on what it was built on
+    assert cached(builder.build("onto", run, fromTemplate="anew")) == 0
+    assert output(builder.sandbox("onto"), "cat /home/user/it /etc/version") == "2\n2\n"
+    for value in ("one", "two"):  # what is below has steps that are no layer
+        builder.build("below", step("ENV", "WHICH", value))
+        builder.build("above", step("RUN", "echo $WHICH > ~/which"), fromTemplate="below")
+        assert output(builder.sandbox("above"), "cat which") == f"{value}\n"
 
 
 def test_a_start_command_runs_and_is_ready_in_each_sandbox(builder):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from service import Box, Service, wait_for
-from test_service_builds import Builder, output, step
+from test_service_builds import Builder, give_base, output, step
 
 MIB = 1 << 20
 START = "echo said; echo $$ > /tmp/pid; env > /tmp/env; cat /proc/uptime > /tmp/at; echo up > /tmp/up; exec sleep 1000"
@@ -18,6 +18,7 @@ def service():
         pytest.skip("needs root")
     with Service(pool=1, settings={"started": 3, "started_each": 1}) as own:
         yield own
+        own.runner.sandglass("template", "rm", "anew", env={"SANDGLASS_CONFIG": str(own.config)})  # and what it replaced
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def builder(service, tenant):
     yield made
     tenant.delete("/v1/sandboxes", expect=200)
     for row in made.call("GET", "/templates", expect=200):
-        if row["templateID"] != "host":
+        if not row["public"]:  # which the server's are
             assert made.call("DELETE", f"/templates/{row['templateID']}").status == 204
     wait_for(lambda: started(service)["wanted"] == 0, 60, "the end of those that wait")
     made.api.close()
@@ -79,7 +80,7 @@ def test_a_create_gets_one_whose_start_command_runs_already_and_makes_it_its_own
 def test_the_network_of_one_that_waited_is_what_its_caller_asked_for(service, builder, tenant):
     builder.build("netted", startCmd=START, readyCmd=READY)
     wait_ready(service)
-    asks = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 9), 5)' 2>&1 | tail -1"
+    asks = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 9), 60)' 2>&1 | tail -1"
     shut = Box(tenant, {"template": "netted"})
     wait_ready(service)
     box = Box(tenant, {"template": "netted", "network": {"mode": "filtered", "deny": ["192.0.2.1"]}})
@@ -108,6 +109,17 @@ def test_a_new_build_takes_the_place_of_the_old_one(service, builder, tenant):
     builder.build("renewed", startCmd="echo 2 > /tmp/up; sleep 1000", readyCmd=READY)
     for _ in range(2):
         assert text(Box(tenant, {"template": "renewed"}), "cat /tmp/up") == "2\n"
+
+
+def test_one_of_a_base_that_was_made_anew_is_replaced(service, builder, tenant, tmp_path):
+    give_base(service, tmp_path, b"1\n")
+    builder.build("based", fromTemplate="anew", startCmd="echo up > /tmp/up; sleep 1000", readyCmd=READY)
+    wait_ready(service)
+    give_base(service, tmp_path, b"2\n")
+    wait_for(lambda: started(service)["ready"] == 0, 60, "the end of the old one")
+    wait_ready(service)
+    box = Box(tenant, {"template": "based"})
+    assert box.get()["wasParked"] and text(box, "cat /etc/version /tmp/up") == "2\nup\n"
 
 
 def test_one_whose_start_command_ends_is_not_handed_out_and_is_reported(service, builder, tenant):
