@@ -194,6 +194,17 @@ static int exchange(struct sg_api *a, const char *method, const char *target,
     return sg_api_check(a, err) < 0 ? -1 : sg_http_read_all(&a->http, &a->reply, err);
 }
 
+static int read_answer(struct sg_api *a, const struct sg_jval **ret, struct sg_err *err)
+{
+    const struct sg_jval *v = NULL;
+    struct sg_str answer = { (const char *)a->reply.p, a->reply.n };
+    if (ret && answer.n && sg_json_parse(answer, &a->arena, &v, err) < 0)
+        return sg_wrap(err, "%s", a->http.url);
+    if (ret)
+        *ret = v;
+    return 0;
+}
+
 int sg_api_call(struct sg_api *a, const char *method, const char *target, struct sg_buf *body,
                 const struct sg_jval **ret, struct sg_err *err)
 {
@@ -204,15 +215,16 @@ int sg_api_call(struct sg_api *a, const char *method, const char *target, struct
     int r = exchange(a, method, target, body ? &text : NULL, err);
     if (r < 0 && was_open && is_question && a->http.fd < 0) /* it was closed while we did not ask */
         r = exchange(a, method, target, NULL, err);
-    if (r < 0)
+    return r < 0 ? -1 : read_answer(a, ret, err);
+}
+
+int sg_api_answer(struct sg_api *a, const struct sg_jval **ret, struct sg_err *err)
+{
+    sg_buf_clear(&a->reply);
+    sg_arena_clear(&a->arena);
+    if (sg_api_check(a, err) < 0 || sg_http_read_all(&a->http, &a->reply, err) < 0)
         return -1;
-    const struct sg_jval *v = NULL;
-    struct sg_str answer = { (const char *)a->reply.p, a->reply.n };
-    if (ret && answer.n && sg_json_parse(answer, &a->arena, &v, err) < 0)
-        return sg_wrap(err, "%s", a->http.url);
-    if (ret)
-        *ret = v;
-    return 0;
+    return read_answer(a, ret, err);
 }
 
 const char *sg_api_text(const struct sg_jval *v, const char *key)

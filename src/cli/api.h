@@ -32,6 +32,9 @@ void sg_api_query(struct sg_buf *out, const char *name, const char *value);
 int sg_api_call(struct sg_api *a, const char *method, const char *target, struct sg_buf *body,
                 const struct sg_jval **ret, struct sg_err *err);
 
+/* After sg_http_send_fd() and its like: the answer, as of sg_api_call(). */
+int sg_api_answer(struct sg_api *a, const struct sg_jval **ret, struct sg_err *err);
+
 /* After sg_http_receive(): reads an error to its end and returns it as one. */
 int sg_api_check(struct sg_api *a, struct sg_err *err);
 

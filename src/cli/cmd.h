@@ -57,6 +57,8 @@ int sg_cmd_env(struct sg_cli *cli);
 int sg_cmd_snapshot(struct sg_cli *cli);
 int sg_cmd_snapshots_list(struct sg_cli *cli);
 int sg_cmd_snapshots_rm(struct sg_cli *cli);
+int sg_cmd_snapshots_export(struct sg_cli *cli);
+int sg_cmd_snapshots_import(struct sg_cli *cli);
 int sg_cmd_fork(struct sg_cli *cli);
 int sg_cmd_rollback(struct sg_cli *cli);
 int sg_cmd_tree(struct sg_cli *cli);

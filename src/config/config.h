@@ -107,6 +107,7 @@ struct sg_config {
     char *dir;                       /* tls init; "": STATE/tls */
     uint64_t count;                  /* fork */
     bool cascade, drop_memory;       /* snapshots rm; pause */
+    bool keep_snapshot;              /* snapshots import */
     bool dry_run;                    /* gc */
     uint64_t days, checkpoint_every; /* gc; create */
     struct sg_strlist captures;      /* create */

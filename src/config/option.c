@@ -37,7 +37,8 @@ static const struct sg_word expiry_words[] = { { "kill", SG_EXPIRY_KILL, false }
 /* clang-format off */
 const struct sg_option sg_options[] = {
     { .key = "run.template", .flag = "template", .env = "SANDGLASS_TEMPLATE", .letter = 'T',
-      .type = SG_OPTION_STRING, .commands = SG_FOR_PARSE | SG_FOR_TASK_RUN | SG_FOR_CELL | SG_FOR_CREATE | SG_FOR_KEYS_CREATE | SG_FOR_CELLS,
+      .type = SG_OPTION_STRING, .commands = SG_FOR_PARSE | SG_FOR_TASK_RUN | SG_FOR_CELL | SG_FOR_CREATE | SG_FOR_KEYS_CREATE | SG_FOR_CELLS |
+        SG_FOR_SNAPSHOTS_IMPORT,
       .offset = AT(template),
       .fallback = "host", .arg = "TEMPLATE", .check = sg_check_filled,
       .help = "template to run in, or a directory (with a slash)" },
@@ -455,7 +456,7 @@ const struct sg_option sg_options[] = {
       .offset = AT(creates_per_second), .min = 0, .max = 1000000, .fallback = "0",
       .arg = "NUMBER", .help = "quota: new sandboxes a second (0: any)" },
     { .flag = "name", .type = SG_OPTION_STRING,
-      .commands = SG_FOR_TEMPLATE_IMPORT | SG_FOR_KEYS_CREATE | SG_FOR_SNAPSHOT,
+      .commands = SG_FOR_TEMPLATE_IMPORT | SG_FOR_KEYS_CREATE | SG_FOR_SNAPSHOT | SG_FOR_SNAPSHOTS_IMPORT,
       .offset = AT(name), .fallback = "", .arg = "NAME", .check = sg_check_filled,
       .help = "its name (of a template: from the file's name)" },
     { .flag = "image", .type = SG_OPTION_STRING, .commands = SG_FOR_TEMPLATE_IMPORT,
@@ -473,7 +474,7 @@ const struct sg_option sg_options[] = {
     { .flag = "ready", .type = SG_OPTION_STRING, .commands = SG_FOR_TEMPLATE_BUILD,
       .offset = AT(ready), .fallback = "", .arg = "COMMAND", .check = sg_check_filled,
       .help = "succeeds when what CMD starts is ready" },
-    { .flag = "tag", .type = SG_OPTION_STRING, .commands = SG_FOR_SNAPSHOT | SG_FOR_TEMPLATE_BUILD,
+    { .flag = "tag", .type = SG_OPTION_STRING, .commands = SG_FOR_SNAPSHOT | SG_FOR_TEMPLATE_BUILD | SG_FOR_SNAPSHOTS_IMPORT,
       .offset = AT(tag), .fallback = "", .arg = "TAG", .check = sg_check_filled,
       .help = "which one of that name (default)" },
     { .flag = "count", .type = SG_OPTION_COUNT, .commands = SG_FOR_FORK,
@@ -482,6 +483,9 @@ const struct sg_option sg_options[] = {
     { .flag = "cascade", .type = SG_OPTION_BOOL, .commands = SG_FOR_SNAPSHOTS_RM,
       .offset = AT(cascade), .fallback = "false",
       .help = "destroy the sandboxes that were made of it, too" },
+    { .flag = "snapshot", .type = SG_OPTION_BOOL, .commands = SG_FOR_SNAPSHOTS_IMPORT,
+      .offset = AT(keep_snapshot), .fallback = "false",
+      .help = "keep it as a snapshot, and start no sandbox (as --name does)" },
     { .flag = "drop-memory", .type = SG_OPTION_BOOL, .commands = SG_FOR_PAUSE,
       .offset = AT(drop_memory), .fallback = "false",
       .help = "end every process, keep the files, also over a restart" },

@@ -87,6 +87,8 @@ enum sg_command_place {
     SG_COMMAND_VOLUME_RESIZE,
     SG_COMMAND_FORWARD,
     SG_COMMAND_GC,
+    SG_COMMAND_SNAPSHOTS_EXPORT,
+    SG_COMMAND_SNAPSHOTS_IMPORT,
 };
 __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR(command)        ((sg_command_set)1 << SG_COMMAND_##command)
@@ -149,16 +151,18 @@ __extension__ typedef unsigned __int128 sg_command_set;
 #define SG_FOR_FORWARD     SG_FOR(FORWARD)
 #define SG_FOR_NET         (SG_FOR_NET_LOG | SG_FOR_NET_EXPLAIN | SG_FOR_NET_SET | SG_FOR_FORWARD)
 /* Of the storage pool. */
-#define SG_FOR_SNAPSHOT       SG_FOR(SNAPSHOT)
-#define SG_FOR_SNAPSHOTS_LIST SG_FOR(SNAPSHOTS_LIST)
-#define SG_FOR_SNAPSHOTS_RM   SG_FOR(SNAPSHOTS_RM)
-#define SG_FOR_FORK           SG_FOR(FORK)
-#define SG_FOR_ROLLBACK       SG_FOR(ROLLBACK)
-#define SG_FOR_TREE           SG_FOR(TREE)
-#define SG_FOR_GC             SG_FOR(GC)
+#define SG_FOR_SNAPSHOT         SG_FOR(SNAPSHOT)
+#define SG_FOR_SNAPSHOTS_LIST   SG_FOR(SNAPSHOTS_LIST)
+#define SG_FOR_SNAPSHOTS_RM     SG_FOR(SNAPSHOTS_RM)
+#define SG_FOR_FORK             SG_FOR(FORK)
+#define SG_FOR_ROLLBACK         SG_FOR(ROLLBACK)
+#define SG_FOR_TREE             SG_FOR(TREE)
+#define SG_FOR_GC               SG_FOR(GC)
+#define SG_FOR_SNAPSHOTS_EXPORT SG_FOR(SNAPSHOTS_EXPORT)
+#define SG_FOR_SNAPSHOTS_IMPORT SG_FOR(SNAPSHOTS_IMPORT)
 #define SG_FOR_SNAPSHOTS                                                                           \
     (SG_FOR_GC | SG_FOR_SNAPSHOT | SG_FOR_SNAPSHOTS_LIST | SG_FOR_SNAPSHOTS_RM | SG_FOR_FORK |     \
-     SG_FOR_ROLLBACK | SG_FOR_TREE)
+     SG_FOR_ROLLBACK | SG_FOR_TREE | SG_FOR_SNAPSHOTS_EXPORT | SG_FOR_SNAPSHOTS_IMPORT)
 #define SG_FOR_ASK    (SG_FOR_ROUTE | SG_FOR_TASK_RUN)
 #define SG_FOR_ROUTER (SG_FOR_ASK | SG_FOR_APPROVE | SG_FOR_HOOK | SG_FOR_SWARM | SG_FOR_USAGE)
 #define SG_FOR_ALL    (~(sg_command_set)0)

@@ -144,6 +144,8 @@ enum sg_msg_type {
     /* daemon to launcher, and its answer */
     SG_MSG_L_IDENTIFY,
     SG_MSG_L_IDENTIFIED,
+    /* daemon to launcher */
+    SG_MSG_L_UNFOLD,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -178,9 +180,10 @@ enum {
     SG_HELLO_VIEW = 4,     /* paths are those below SG_CTL_VIEW, and no link leads out of it */
 };
 enum { SG_KEPT_EXITED = 8, SG_KEPT_PTY = 16 }; /* KEPT flags, beside SG_SPAWN_STDIN to STDERR */
-enum {                                         /* TAR_IN */
+enum {                                         /* TAR_IN; of TAR_OUT the last one */
        SG_TAR_OVERWRITE = 1,                   /* existing files are replaced */
        SG_TAR_ANY_LINK = 2, /* symbolic links may lead anywhere: the archive is of our own making */
+       SG_TAR_EXACT = 4,    /* a layer as it is: owners, set-id bits, attributes, holes, removals */
 };
 enum { /* WRITE; without the first two a new file takes the place of the path */
        SG_WRITE_APPEND = 1,   /* at the end of what is there; made where it is missing */
@@ -203,8 +206,11 @@ enum {                      /* L_CELL and L_WELCOME flags */
 /* Tiers that the launcher makes sandboxes of (launcher/holder.h). */
 enum sg_l_tier { SG_L_TIER_CELL, SG_L_TIER_GVISOR, SG_L_TIER_DOCKER, SG_L_TIER_COUNT };
 #define SG_CTL_VIEW "/volume"
-enum { SG_L_READ_ONLY = 1 };                              /* L_MOUNT flags */
-enum { SG_L_STAY_FROZEN = 1 };                            /* L_SNAPSHOT flags */
+/* On directories of such a layer that hide those below them. */
+#define SG_CTL_OPAQUE "security.sandglass.opaque"
+#define SG_CTL_LAYER  "/dev/shm/layer" /* where L_UNFOLD shows a cell its own writable layer */
+enum { SG_L_READ_ONLY = 1 };           /* L_MOUNT flags */
+enum { SG_L_STAY_FROZEN = 1 };         /* L_SNAPSHOT flags */
 enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 };            /* L_STORED flags */
 enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED }; /* L_ENDED cause */
 /* CHANGED what */
@@ -346,7 +352,7 @@ struct sg_msg_l_create { /* also L_LIMIT, which ignores template and tier */
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
     uint32_t tier; /* enum sg_l_tier */
 };
-struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS */
+struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS, UNFOLD */
     struct sg_text sandbox;
 };
 struct sg_msg_l_net { /* off: its sockets go */
@@ -363,7 +369,7 @@ struct sg_msg_l_welcome {
 struct sg_msg_l_cell {
     uint32_t flags, missing, pid; /* missing: controllers, 1 << enum; pid: on the host */
     uint64_t disk_bytes;
-    struct sg_text template, user, home, workdir, path;
+    struct sg_text template, identity, user, home, workdir, path; /* identity: of what is in it */
     struct sg_texts env;
 };
 struct sg_msg_l_stated {

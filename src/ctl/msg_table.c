@@ -92,7 +92,7 @@ static const struct sg_field changed[] = { U32(changed, watch, ANY), U32(changed
 
 static const struct sg_field release[] = { TEXT(release, tag, SG_CTL_MAX_TAG) };
 static const struct sg_field tar[] = { TEXT(tar, user, USER_MAX), TEXT(tar, path, SG_CTL_MAX_PATH),
-                                       U32(tar, flags, 3) };
+                                       U32(tar, flags, 7) };
 static const struct sg_field put[] = {
     TEXT(put, user, USER_MAX),
     TEXT(put, path, SG_CTL_MAX_PATH),
@@ -142,6 +142,7 @@ static const struct sg_field l_cell[] = {
     U32(l_cell, pid, PIDS_MAX),
     U64(l_cell, disk_bytes),
     TEXT(l_cell, template, LABEL_MAX),
+    TEXT(l_cell, identity, LABEL_MAX),
     TEXT(l_cell, user, USER_MAX),
     TEXT(l_cell, home, SG_CTL_MAX_PATH),
     TEXT(l_cell, workdir, SG_CTL_MAX_PATH),
@@ -335,6 +336,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_VOLUME_USE] = ROW("l_volume_use", SG_ROLE_ASK, 0, l_volume),
     [SG_MSG_L_MOUNT] = ROW("l_mount", SG_ROLE_ASK, 0, l_mount),
     [SG_MSG_L_SYNC] = BARE("l_sync", SG_ROLE_ASK),
+    [SG_MSG_L_UNFOLD] = ROW("l_unfold", SG_ROLE_ASK, 0, l_name),
     [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
     [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),
     [SG_MSG_L_DONE] = BARE("l_done", SG_ROLE_ANSWER),

@@ -2,8 +2,9 @@
 /* Tar archives as a stream: what a host sends to be unpacked, and what it gets of a tree.
  *
  * Read: ustar and its elder brother, pax (path, linkpath, size, mtime), GNU long names. Written:
- * ustar, with pax for what does not fit. The reader knows the format and nothing of file systems;
- * whether a name is fit to be used is for tar_in.c to say. */
+ * ustar, with pax for what does not fit, and (exact, tar_exact.h) for what ustar knows nothing of.
+ * The reader knows the format and nothing of file systems; whether a name is fit to be used is for
+ * tar_in.c to say. */
 #pragma once
 
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 
 enum {
     SG_TAR_BLOCK = 512,
@@ -32,14 +34,26 @@ enum {
 #define SG_TAR_KIND_AT     156, 1
 #define SG_TAR_TARGET_AT   157, 100
 #define SG_TAR_MAGIC_AT    257, 8
+#define SG_TAR_MAJOR_AT    329, 8
+#define SG_TAR_MINOR_AT    337, 8
 #define SG_TAR_PREFIX_AT   345, 155
 
-enum sg_tar_kind { SG_TAR_FILE, SG_TAR_DIR, SG_TAR_SYMLINK, SG_TAR_HARDLINK };
+/* The last two only where the archive is exact: a device 0/0 says that the name is no more. */
+enum sg_tar_kind {
+    SG_TAR_FILE,
+    SG_TAR_DIR,
+    SG_TAR_SYMLINK,
+    SG_TAR_HARDLINK,
+    SG_TAR_FIFO,
+    SG_TAR_WHITEOUT,
+};
 
 struct sg_tar_entry {
     enum sg_tar_kind kind;
-    uint32_t mode;  /* permissions and set-id bits, as the archive says */
-    uint64_t bytes; /* of a file's data; 0 for the others */
+    uint32_t mode; /* permissions and set-id bits, as the archive says */
+    uint32_t uid, gid;
+    struct sg_str pax; /* exact: the records of its header; until the next entry */
+    uint64_t bytes;    /* of a file's data; 0 for the others */
     struct timespec mtime;
     char name[SG_TAR_NAME_MAX + 1], target[SG_TAR_NAME_MAX + 1]; /* target: of links */
 };
@@ -52,6 +66,7 @@ struct sg_tar_reader {
     void *arg;
     uint64_t data_left, pad_left; /* of the entry in hand */
     unsigned entry_count;
+    bool is_exact;         /* to be set after init: more kinds, records kept, sparse files */
     struct sg_buf records; /* of a pax header, or a long name */
     size_t at, n;          /* room[at .. n) is read and not used */
     uint8_t room[SG_TAR_ROOM];
@@ -73,3 +88,9 @@ void sg_tar_drain(struct sg_tar_reader *t);
  * are told as they are; names of owners are not. */
 void sg_tar_put_header(struct sg_buf *out, const struct sg_tar_entry *e, uint32_t uid,
                        uint32_t gid);
+/* The same with more records, which are added to. */
+void sg_tar_put_header_with(struct sg_buf *out, const struct sg_tar_entry *e, uint32_t uid,
+                            uint32_t gid, struct sg_buf *records);
+void sg_tar_put_record(struct sg_buf *records, const char *key, const void *value, size_t n);
+/* Takes the next record off the front; 0: no more, -1: broken. */
+int sg_tar_next_record(struct sg_str *all, struct sg_str *ret_key, struct sg_str *ret_value);

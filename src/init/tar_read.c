@@ -11,6 +11,7 @@ enum {
     MAX_RECORDS_BYTES = 1024 * 1024, /* of one pax header: extended attributes may be large */
     MAX_PRELUDES = 16,               /* headers about the next header, in a row */
     MAX_DRAIN_BYTES = 16 * 1024 * 1024,
+    ID_MAX = 65535, /* as many as a sandbox has */
 };
 
 void sg_tar_reader_init(struct sg_tar_reader *t, sg_tar_pull *pull, void *arg)
@@ -19,6 +20,7 @@ void sg_tar_reader_init(struct sg_tar_reader *t, sg_tar_pull *pull, void *arg)
     t->arg = arg;
     t->data_left = t->pad_left = 0;
     t->entry_count = 0;
+    t->is_exact = false;
     t->at = t->n = 0;
     sg_buf_init(&t->records, MAX_RECORDS_BYTES);
 }
@@ -159,10 +161,11 @@ static bool is_zero(const uint8_t *block)
 /* ---- what is said ahead of a header ---- */
 
 struct prelude {
-    bool has_name, has_target, has_bytes, has_mtime;
+    bool has_name, has_target, has_bytes, has_mtime, is_exact;
     char name[SG_TAR_NAME_MAX + 1], target[SG_TAR_NAME_MAX + 1];
     uint64_t bytes;
     struct timespec mtime;
+    struct sg_str pax;
 };
 
 static int copy_name(char *to, struct sg_str s, struct sg_err *err)
@@ -224,32 +227,41 @@ static int take_record(struct prelude *pre, struct sg_str key, struct sg_str val
         if (value.n && parse_time(value, &pre->mtime) < 0)
             return sg_fail(err, SG_INVALID, "the archive has the time %s", sg_quote_str(value).s);
     }
-    if (key.n > 10 && memcmp(key.p, "GNU.sparse", 10) == 0)
+    if (!pre->is_exact && key.n > 10 && memcmp(key.p, "GNU.sparse", 10) == 0)
         return sg_fail(err, SG_UNSUPPORTED, "the archive has sparse files");
     return 0;
 }
 
-/* Records "LENGTH KEY=VALUE\n", the length being that of all of it. */
+/* "LENGTH KEY=VALUE\n", the length being that of all of it. */
+int sg_tar_next_record(struct sg_str *all, struct sg_str *ret_key, struct sg_str *ret_value)
+{
+    uint64_t n;
+    if (!all->n)
+        return 0;
+    const char *blank = memchr(all->p, ' ', all->n < 12 ? all->n : 12);
+    const size_t digits = blank ? (size_t)(blank - all->p) : 0;
+    if (!blank || sg_parse_u64((struct sg_str) { all->p, digits }, 1, all->n, &n, NULL) < 0 ||
+        n < digits + 3 || all->p[n - 1] != '\n')
+        return -1;
+    const struct sg_str body = { blank + 1, (size_t)n - digits - 2 };
+    const char *equals = memchr(body.p, '=', body.n);
+    if (!equals)
+        return -1;
+    const size_t key = (size_t)(equals - body.p);
+    *ret_key = (struct sg_str) { body.p, key };
+    *ret_value = (struct sg_str) { equals + 1, body.n - key - 1 };
+    *all = (struct sg_str) { all->p + n, all->n - (size_t)n };
+    return 1;
+}
+
 static int take_records(struct prelude *pre, struct sg_str all, struct sg_err *err)
 {
-    while (all.n) {
-        uint64_t n;
-        const char *blank = memchr(all.p, ' ', all.n < 12 ? all.n : 12);
-        size_t digits = blank ? (size_t)(blank - all.p) : 0;
-        if (!blank || sg_parse_u64((struct sg_str) { all.p, digits }, 1, all.n, &n, NULL) < 0 ||
-            n < digits + 3 || all.p[n - 1] != '\n')
-            return sg_fail(err, SG_INVALID, "a pax header of the archive is broken");
-        struct sg_str body = { blank + 1, (size_t)n - digits - 2 };
-        const char *equals = memchr(body.p, '=', body.n);
-        if (!equals)
-            return sg_fail(err, SG_INVALID, "a pax header of the archive is broken");
-        size_t key = (size_t)(equals - body.p);
-        if (take_record(pre, (struct sg_str) { body.p, key },
-                        (struct sg_str) { equals + 1, body.n - key - 1 }, err) < 0)
+    struct sg_str key, value;
+    int more;
+    while ((more = sg_tar_next_record(&all, &key, &value)) > 0)
+        if (take_record(pre, key, value, err) < 0)
             return -1;
-        all = (struct sg_str) { all.p + n, all.n - (size_t)n };
-    }
-    return 0;
+    return more < 0 ? sg_fail(err, SG_INVALID, "a pax header of the archive is broken") : 0;
 }
 
 /* Reads the data of the header in hand into t->records. */
@@ -274,12 +286,14 @@ static int take_prelude(struct sg_tar_reader *t, const uint8_t *block, uint64_t 
     char kind = (char)block[156];
     if (kind != 'x' && kind != 'g' && kind != 'L' && kind != 'K')
         return 0;
+    pre->pax = (struct sg_str) { "", 0 }; /* those of an earlier one are about to be overwritten */
     if (read_records(t, bytes, err) < 0)
         return -1;
     struct sg_str all = { (const char *)t->records.p, t->records.n };
     int result = 0;
     if (kind == 'x') {
         result = take_records(pre, all, err);
+        pre->pax = all;
     } else if (kind != 'g') { /* defaults for all that follows: none that we would use */
         struct sg_str name = { all.p, all.n ? strnlen(all.p, all.n) : 0 };
         bool *has = kind == 'L' ? &pre->has_name : &pre->has_target;
@@ -312,7 +326,16 @@ static int read_names(const uint8_t *block, const struct prelude *pre, struct sg
     return 0;
 }
 
-static int read_kind(const uint8_t *block, struct sg_tar_entry *e, struct sg_err *err)
+/* A device that is none: how a layer says that a name is no more. */
+static bool is_whiteout(const uint8_t *block)
+{
+    uint64_t major, minor;
+    return block[156] == '3' && number_of(block, SG_TAR_MAJOR_AT, &major) == 0 &&
+           number_of(block, SG_TAR_MINOR_AT, &minor) == 0 && !major && !minor;
+}
+
+static int read_kind(const uint8_t *block, bool is_exact, struct sg_tar_entry *e,
+                     struct sg_err *err)
 {
     size_t n = strlen(e->name);
     switch (block[156]) {
@@ -331,9 +354,18 @@ static int read_kind(const uint8_t *block, struct sg_tar_entry *e, struct sg_err
         e->kind = SG_TAR_DIR;
         return 0;
     case '3':
+        if (is_exact && is_whiteout(block)) {
+            e->kind = SG_TAR_WHITEOUT;
+            return 0;
+        }
+        return sg_fail(err, SG_INVALID, "entry %s is a device", sg_quote(e->name).s);
     case '4':
         return sg_fail(err, SG_INVALID, "entry %s is a device", sg_quote(e->name).s);
     case '6':
+        if (is_exact) {
+            e->kind = SG_TAR_FIFO;
+            return 0;
+        }
         return sg_fail(err, SG_INVALID, "entry %s is a FIFO", sg_quote(e->name).s);
     default:
         return sg_fail(err, SG_UNSUPPORTED, "entry %s is of an unknown kind, 0x%02x",
@@ -344,15 +376,22 @@ static int read_kind(const uint8_t *block, struct sg_tar_entry *e, struct sg_err
 static int read_entry(struct sg_tar_reader *t, const uint8_t *block, uint64_t bytes,
                       const struct prelude *pre, struct sg_tar_entry *e, struct sg_err *err)
 {
-    uint64_t mode, seconds;
-    if (read_names(block, pre, e, err) < 0 || read_kind(block, e, err) < 0)
+    uint64_t mode, seconds, uid = 0, gid = 0;
+    if (read_names(block, pre, e, err) < 0 || read_kind(block, t->is_exact, e, err) < 0)
         return -1;
     if (number_of(block, SG_TAR_MODE_AT, &mode) < 0)
         return sg_fail(err, SG_INVALID, "entry %s has a broken mode", sg_quote(e->name).s);
+    if (t->is_exact && (number_of(block, SG_TAR_UID_AT, &uid) < 0 ||
+                        number_of(block, SG_TAR_GID_AT, &gid) < 0 || uid > ID_MAX || gid > ID_MAX))
+        return sg_fail(err, SG_INVALID, "entry %s has an owner over %d", sg_quote(e->name).s,
+                       ID_MAX);
+    e->uid = (uint32_t)uid;
+    e->gid = (uint32_t)gid;
     if (number_of(block, SG_TAR_MTIME_AT, &seconds) < 0 || seconds > INT64_MAX / 2)
         seconds = 0; /* before 1970 */
     e->mode = (uint32_t)(mode & 07777);
     e->mtime = pre->has_mtime ? pre->mtime : (struct timespec) { .tv_sec = (time_t)seconds };
+    e->pax = pre->pax;
     e->bytes = e->kind != SG_TAR_FILE ? 0 : pre->has_bytes ? pre->bytes : bytes;
     expect_data(t, e->bytes);
     if (++t->entry_count > SG_TAR_MAX_ENTRIES)
@@ -375,6 +414,8 @@ int sg_tar_next(struct sg_tar_reader *t, struct sg_tar_entry *ret, struct sg_err
 {
     struct prelude pre;
     pre.has_name = pre.has_target = pre.has_bytes = pre.has_mtime = false;
+    pre.is_exact = t->is_exact;
+    pre.pax = (struct sg_str) { "", 0 };
     for (unsigned i = 0; i < MAX_PRELUDES; i++) {
         const uint8_t *block;
         uint64_t bytes;

@@ -27,6 +27,7 @@ enum sg_errand_op {
     SG_ERRAND_ROOM,     /* the same, in an image: what was removed is free at once, not trimmed */
     SG_ERRAND_TRIM,     /* an image that has room again is trimmed again */
     SG_ERRAND_TIDY,     /* counters of what is gone */
+    SG_ERRAND_UNFOLD,   /* the layer `name`: what only root sees of it, for everybody to see */
     SG_ERRAND_OP_COUNT,
 };
 

@@ -206,6 +206,7 @@ static const struct {
     [SG_MSG_L_VOLUME_USE] = { check_volume, false },
     [SG_MSG_L_MOUNT] = { check_mount, false },
     [SG_MSG_L_SYNC] = { check_nothing, false },
+    [SG_MSG_L_UNFOLD] = { check_name, false },
     [SG_MSG_L_RULES] = { check_nothing, false },
     [SG_MSG_L_NET] = { check_net, false },
     [SG_MSG_L_IDENTIFY] = { check_identify, false },

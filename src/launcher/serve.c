@@ -281,6 +281,7 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_IDENTIFY] = identify,
     [SG_MSG_L_NET] = of_one,
     [SG_MSG_L_MOUNT] = of_one,
+    [SG_MSG_L_UNFOLD] = of_one,
     [SG_MSG_L_VOLUME_MAKE] = sg_serve_volume,
     [SG_MSG_L_VOLUME_LIMIT] = sg_serve_volume,
     [SG_MSG_L_VOLUME_REMOVE] = sg_serve_volume,

@@ -241,11 +241,17 @@ static int answer(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
 {
     static int (*const rows[SG_MSG_TYPE_COUNT])(struct sg_launcher * l, const struct sg_msg *m,
                                                 struct sg_err *err) = {
-        [SG_MSG_L_CREATE] = create,     [SG_MSG_L_ADOPT] = adopt,
-        [SG_MSG_L_DESTROY] = destroy,   [SG_MSG_L_FREEZE] = freeze,
-        [SG_MSG_L_THAW] = thaw,         [SG_MSG_L_LIMIT] = limit,
-        [SG_MSG_L_STATS] = stats,       [SG_MSG_L_NET] = net,
-        [SG_MSG_L_SNAPSHOT] = snapshot, [SG_MSG_L_MOUNT] = sg_serve_volume,
+        [SG_MSG_L_CREATE] = create,
+        [SG_MSG_L_ADOPT] = adopt,
+        [SG_MSG_L_DESTROY] = destroy,
+        [SG_MSG_L_FREEZE] = freeze,
+        [SG_MSG_L_THAW] = thaw,
+        [SG_MSG_L_LIMIT] = limit,
+        [SG_MSG_L_STATS] = stats,
+        [SG_MSG_L_NET] = net,
+        [SG_MSG_L_SNAPSHOT] = snapshot,
+        [SG_MSG_L_MOUNT] = sg_serve_volume,
+        [SG_MSG_L_UNFOLD] = sg_serve_volume,
     };
     return rows[m->type](l, m, err);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes: subvolumes of the storage pool, and their mounts in cells. Making, removing and syncing
  * wait for the disk, so hands do them. */
+#include <fcntl.h>
+#include <stdio.h>
+
 #include "launcher/holder.h"
 #include "launcher/launcher.h"
 #include "launcher/mount.h"
@@ -74,12 +77,21 @@ static int limit(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     return 0;
 }
 
+static struct sg_box *claimed(const struct sg_launcher *l, const char *sandbox, struct sg_err *err)
+{
+    struct sg_box *b = sg_map_find(&l->by_id, sandbox);
+    if (b && b->state == SG_BOX_CLAIMED)
+        return b;
+    (void)sg_fail(err, SG_NOT_FOUND, "no sandbox %s", sg_quote(sandbox).s);
+    return NULL;
+}
+
 static int mount_it(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     const struct sg_msg_l_mount *q = &m->l_mount;
-    const struct sg_box *b = sg_map_find(&l->by_id, q->sandbox.p);
-    if (!b || b->state != SG_BOX_CLAIMED)
-        return sg_fail(err, SG_NOT_FOUND, "no sandbox %s", sg_quote(q->sandbox.p).s);
+    const struct sg_box *b = claimed(l, q->sandbox.p, err);
+    if (!b)
+        return -1;
     if (b->kept.is_nested)
         return sg_fail(err, SG_UNSUPPORTED, "nothing can be mounted behind the wall of tier %s",
                        sg_tiers[b->record.tier].name);
@@ -87,6 +99,57 @@ static int mount_it(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
     if (dir < 0 || sg_mount_into(&b->kept, dir, q->path.p, q->flags & SG_L_READ_ONLY, err) < 0)
         return -1;
     sg_conn_ok(l, m->id);
+    return 0;
+}
+
+/* ---- a cell that sees its own writable layer ---- */
+
+struct unfolding {
+    struct sg_launcher *launcher;
+    uint32_t id, epoch;
+    char sandbox[SG_ID_LEN + 1];
+};
+
+static int show_layer(const struct sg_launcher *l, const char *sandbox, struct sg_err *err)
+{
+    const struct sg_box *b = claimed(l, sandbox, err);
+    sg_auto_fd layer = b ? sg_vault_open_part(&l->vault, SG_VAULT_CELL, b->record.disk, err) : -1;
+    if (layer < 0)
+        return -1;
+    sg_auto_fd up = openat(layer, "up", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (up < 0)
+        return sg_fail_sys(err, "open a writable layer");
+    return sg_mount_into(&b->kept, up, SG_CTL_LAYER, true, err);
+}
+
+static void unfolded(void *arg, uint64_t value, const struct sg_err *err)
+{
+    sg_auto_free struct unfolding *u = arg;
+    struct sg_launcher *l = u->launcher;
+    struct sg_err own = { 0 };
+    (void)value;
+    if (!l->conn.has_hello || l->conn.epoch != u->epoch)
+        return;
+    if (!err && show_layer(l, u->sandbox, &own) < 0)
+        err = &own;
+    if (err)
+        sg_conn_fail(l, u->id, err);
+    else
+        sg_conn_ok(l, u->id);
+}
+
+static int unfold(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    const char *sandbox = m->l_name.sandbox.p;
+    const struct sg_box *b = claimed(l, sandbox, err);
+    if (!b)
+        return -1;
+    if (!b->record.disk[0] || b->kept.is_nested || b->kept.is_foreign)
+        return sg_fail(err, SG_UNSUPPORTED, "the sandbox has no layer in the storage pool");
+    struct unfolding *u = sg_new(struct unfolding);
+    *u = (struct unfolding) { .launcher = l, .id = m->id, .epoch = l->conn.epoch };
+    (void)snprintf(u->sandbox, sizeof u->sandbox, "%s", sandbox);
+    (void)sg_vault_unfold(&l->vault, b->record.disk, unfolded, u);
     return 0;
 }
 
@@ -104,6 +167,7 @@ int sg_serve_volume(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
         [SG_MSG_L_VOLUME_MAKE] = make, [SG_MSG_L_VOLUME_REMOVE] = unmake,
         [SG_MSG_L_VOLUME_USE] = use,   [SG_MSG_L_MOUNT] = mount_it,
         [SG_MSG_L_SYNC] = sync_it,     [SG_MSG_L_VOLUME_LIMIT] = limit,
+        [SG_MSG_L_UNFOLD] = unfold,
     };
     if (!sg_vault_is_open(&l->vault))
         return sg_fail(err, SG_UNSUPPORTED, "this server has no storage pool: %s", l->vault.why);

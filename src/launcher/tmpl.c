@@ -2,6 +2,7 @@
 #include "launcher/tmpl.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -18,12 +19,26 @@
 
 enum { FIRST_USER = 1000 };
 
+/* Whether it is the same one on another machine: by its recipe, else by what is in it. What `host`
+ * shows is each machine's own. */
+static void identify(struct sg_tmpl *t)
+{
+    if (strcmp(t->base, "host") == 0)
+        (void)snprintf(t->identity, sizeof t->identity, "host");
+    else if (t->t.digest)
+        (void)snprintf(t->identity, sizeof t->identity, "%.*s", SG_TMPL_NAME_MAX, t->t.digest);
+    else if (t->t.entries)
+        (void)snprintf(t->identity, sizeof t->identity, "%" PRIu64 "-%" PRIu64, t->t.entries,
+                       t->t.bytes);
+}
+
 static struct sg_tmpl *take(struct sg_template *t)
 {
     struct sg_tmpl *ret = sg_new(struct sg_tmpl);
     ret->t = *t;
     ret->refs = 1;
     (void)snprintf(ret->base, sizeof ret->base, "%s", t->name);
+    identify(ret);
     struct stat st;
     if (t->lock_fd >= 0 && fstat(t->lock_fd, &st) == 0) {
         ret->dev = (uint64_t)st.st_dev;
@@ -229,6 +244,7 @@ int sg_tmpl_fill_cell(const struct sg_tmpl *tmpl, struct sg_buf *env, struct sg_
     memcpy(list, t->env, t->env_count * sizeof list[0]);
     list[t->env_count] = NULL;
     ret->template = sg_text_of(t->name);
+    ret->identity = sg_text_of(tmpl->identity);
     ret->user = sg_text_of(t->user);
     ret->home = sg_text_of(t->home);
     ret->workdir = sg_text_of(t->workdir);

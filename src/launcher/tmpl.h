@@ -20,9 +20,9 @@ enum { SG_TMPL_NAME_MAX = 64 }; /* as of image/template.h */
  * begin with. */
 struct sg_tmpl {
     struct sg_template t;
-    char snapshot[SG_ID_LEN + 1]; /* "": none */
-    char base[SG_TMPL_NAME_MAX + 1];
-    uint64_t dev, ino; /* of its directory */
+    char snapshot[SG_ID_LEN + 1];                                    /* "": none */
+    char base[SG_TMPL_NAME_MAX + 1], identity[SG_TMPL_NAME_MAX + 1]; /* "": not known */
+    uint64_t dev, ino;                                               /* of its directory */
     unsigned refs;
 };
 

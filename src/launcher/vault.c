@@ -342,6 +342,12 @@ void sg_vault_remove_made(struct sg_vault *v, enum sg_vault_kind kind, const cha
     (void)sg_hands_give(v->hands, &d, NULL, NULL);
 }
 
+struct sg_errand *sg_vault_unfold(struct sg_vault *v, const char *layer, sg_vault_done *done,
+                                  void *arg)
+{
+    return give(v, SG_ERRAND_UNFOLD, layer, "", "", 0, SG_VAULT_CELL, done, arg);
+}
+
 struct sg_errand *sg_vault_sync(struct sg_vault *v, sg_vault_done *done, void *arg)
 {
     return give(v, SG_ERRAND_SYNC, "", "", "", 0, 0, done, arg);

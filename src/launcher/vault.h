@@ -93,6 +93,9 @@ struct sg_errand *sg_vault_remove(struct sg_vault *v, enum sg_vault_kind kind, c
                                   sg_vault_done *done, void *arg);
 /* The same, after whatever was asked for before. */
 void sg_vault_remove_made(struct sg_vault *v, enum sg_vault_kind kind, const char *name);
+/* Of a cell in which nothing runs. SG_UNSUPPORTED: it means nothing without what is below it. */
+struct sg_errand *sg_vault_unfold(struct sg_vault *v, const char *layer, sg_vault_done *done,
+                                  void *arg);
 struct sg_errand *sg_vault_sync(struct sg_vault *v, sg_vault_done *done, void *arg);
 
 /* ---- at once: a matter of microseconds ---- */
@@ -116,7 +119,7 @@ void sg_vault_list(const struct sg_vault *v, enum sg_vault_kind kind,
 
 extern const char *const sg_vault_folders[SG_VAULT_KIND_COUNT];
 extern const char sg_vault_gone[]; /* the folder of what is on its way out */
-sg_errand_fn sg_vault_work;
+sg_errand_fn sg_vault_work, sg_vault_unfold_work;
 /* Opens (and makes, and grows) the image, and mounts it at v->mount_point. */
 int sg_vault_mount_image(struct sg_vault *v, const char *state_dir, uint64_t bytes,
                          struct sg_err *err);

@@ -175,10 +175,15 @@ static int tidy(int pool_fd, const struct sg_errand_data *d, uint64_t *ret, stru
 }
 
 static sg_errand_fn *const rows[SG_ERRAND_OP_COUNT] = {
-    [SG_ERRAND_MAKE] = make_layer,    [SG_ERRAND_SNAPSHOT] = snapshot,
-    [SG_ERRAND_VOLUME] = make_volume, [SG_ERRAND_REMOVE] = remove_part,
-    [SG_ERRAND_SYNC] = sync_all,      [SG_ERRAND_ROOM] = make_room,
-    [SG_ERRAND_TRIM] = trim,          [SG_ERRAND_TIDY] = tidy,
+    [SG_ERRAND_MAKE] = make_layer,
+    [SG_ERRAND_SNAPSHOT] = snapshot,
+    [SG_ERRAND_VOLUME] = make_volume,
+    [SG_ERRAND_REMOVE] = remove_part,
+    [SG_ERRAND_SYNC] = sync_all,
+    [SG_ERRAND_ROOM] = make_room,
+    [SG_ERRAND_TRIM] = trim,
+    [SG_ERRAND_TIDY] = tidy,
+    [SG_ERRAND_UNFOLD] = sg_vault_unfold_work,
 };
 
 int sg_vault_work(int pool_fd, const struct sg_errand_data *d, uint64_t *ret_value,

@@ -85,6 +85,7 @@ static void copy_cell(struct sg_sandbox *s, const struct sg_msg_l_cell *c)
     s->is_pooled = (c->flags & SG_L_POOL) != 0;
     if (c->disk_bytes && s->limits.disk_bytes == 0)
         s->limits.disk_bytes = c->disk_bytes;
+    set_text(&s->identity, c->identity);
     set_text(&s->user, c->user);
     set_text(&s->home, c->home);
     set_text(&s->workdir, c->workdir);

@@ -150,6 +150,7 @@ void sg_life_free(struct sg_sandbox *s)
     free(s->user);
     free(s->home);
     free(s->workdir);
+    free(s->identity);
     free(s->path);
     free_texts(s->template_env);
     free(life);

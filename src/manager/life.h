@@ -219,6 +219,10 @@ void sg_snapshot_use_layer(struct sg_manager *m, struct sg_snapshot *t); /* now 
 /* Without asking: nobody uses it. */
 void sg_snapshot_remove_hidden(struct sg_manager *m, struct sg_snapshot *t);
 
+/* ---- move.c ---- */
+
+void sg_moves_end(struct sg_manager *m, const struct sg_err *err);
+
 /* ---- death.c ---- */
 
 /* The launcher or the connection says so. */

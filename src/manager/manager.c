@@ -177,6 +177,7 @@ void sg_manager_free(struct sg_manager *m)
     sg_standby_free(m);
     sg_rules_done(m);
     sg_timer_stop(m->loop, &m->reconcile);
+    sg_moves_end(m, &err);
     for (struct sg_sandbox *s = m->newest; s; s = s->older)
         end_sandbox(s, &err);
     sg_tier_free(m->tier);

@@ -121,6 +121,7 @@ struct sg_manager {
     struct sg_uploads *uploads;   /* owned; NULL: none are taken */
     struct sg_standbys *standbys; /* owned; NULL: not yet; standby.c */
     bool is_memory_short;         /* the launcher says so: nothing is kept ready */
+    struct sg_move *moves;        /* exports and imports under way; move.c */
 
     struct sg_task *tasks;                           /* owned: under way; task.c */
     void (*free_tasks)(struct sg_manager *m);        /* NULL: there never was one */

@@ -100,6 +100,7 @@ struct sg_sandbox {
     uint32_t missing; /* limits that are not enforced here: 1 << enum sg_controller */
     uint32_t host_pid;
     char *user, *home, *workdir, *path; /* owned */
+    char *identity;                     /* owned: of the template's files; "": not known */
     char **template_env;                /* owned, NULL-terminated */
     bool was_parked, is_pooled; /* pooled: its files are in the storage pool, not in memory */
     /* work that keeps it from being idle: running execs and open streams */

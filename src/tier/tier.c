@@ -208,6 +208,7 @@ static const struct ask {
     [SG_MSG_L_VOLUME_REMOVE] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_USE] = { fill_volume, SG_MSG_L_STATED },
     [SG_MSG_L_MOUNT] = { fill_mount, SG_MSG_L_DONE },
+    [SG_MSG_L_UNFOLD] = { fill_name, SG_MSG_L_DONE },
     [SG_MSG_L_SYNC] = { fill_none, SG_MSG_L_DONE },
 };
 
@@ -470,6 +471,11 @@ void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_ans
 
     q->is_on = is_on;
     send_question(q);
+}
+
+void sg_tier_unfold(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_UNFOLD, sandbox, cb, arg));
 }
 
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)

@@ -61,6 +61,9 @@ void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_
                    sg_tier_answer *cb, void *arg);
 /* L_DONE. Its sockets with the gate. */
 void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_answer *cb, void *arg);
+/* L_DONE: the cell, in which nothing runs, sees its own writable layer at SG_CTL_LAYER, which is a
+ * directory already. */
+void sg_tier_unfold(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_STATED. */
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_SNAPPED: the files of the sandbox as a snapshot whose id the caller chose, on the disk. */

@@ -62,11 +62,11 @@ static ssize_t pull(void *arg, void *to, size_t n)
 
 static int check(void *arg, const struct sg_walk_item *item, struct sg_err *err)
 {
-    (void)arg;
     (void)err;
     mode_t mode = item->st->st_mode;
-    require(S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode));
-    require(S_ISLNK(mode) || !(mode & 07000));
+    const bool is_exact = *(bool *)arg;
+    require(S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) || (is_exact && S_ISFIFO(mode)));
+    require(S_ISLNK(mode) || is_exact || !(mode & 07000));
     return 0;
 }
 
@@ -83,7 +83,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         make_arena();
     if (!n)
         return 0;
-    const uint32_t flags = p[0] & (SG_TAR_OVERWRITE | SG_TAR_ANY_LINK);
+    bool is_exact = p[0] & 8;
+    const uint32_t flags =
+        (p[0] & (SG_TAR_OVERWRITE | SG_TAR_ANY_LINK)) | (is_exact ? SG_TAR_EXACT : 0u);
     struct tape tape = { p + 1, n - 1, p[0] & 4 ? 7 : SIZE_MAX };
     struct sg_err err = { 0 };
     require(mkdirat(arena_fd, "target", 0755) == 0);
@@ -91,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     if (sg_tar_unpack(target, flags, pull, &tape, &err) < 0)
         require(err.kind != SG_OK && err.msg[0]);
     unsigned beside = 0;
-    (void)sg_walk(target, false, check, NULL, &err); /* too deep a tree ends it, which is fine */
+    (void)sg_walk(target, false, check, &is_exact,
+                  &err); /* too deep a tree ends it, which is fine */
     (void)sg_walk(arena_fd, false, count, &beside, &err);
     require(beside == 1);
     require(sg_remove_tree(arena_fd, "target") == 0);

@@ -22,7 +22,7 @@ PAGES = {
     "sandglass-serve.1": ["serve", "up", "down", "env"],
     "sandglass-tls.1": ["tls init"],
     "sandglass-client.1": ["ps", "create", "exec", "cp", "logs", "top", "pause", "resume", "kill", "rm", "stats",
-                           "events", "snapshot", "snapshots list", "snapshots rm", "snapshots gc", "fork", "rollback", "tree",
+                           "events", "snapshot", "snapshots list", "snapshots rm", "snapshots export", "snapshots import", "snapshots gc", "fork", "rollback", "tree",
                            "net log", "net explain", "net set", "forward"],
     "sandglass-parse.1": ["parse"],
     "sandglass-route.1": ["route"],

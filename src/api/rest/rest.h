@@ -77,6 +77,8 @@ void sg_rest_settle(struct sg_call *c, void (*then)(struct sg_call *c, const str
 void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 200 */
 void sg_rest_reply_created(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 201 */
 void sg_rest_reply_done(void *arg, const struct sg_err *err);                          /* 204 */
+struct sg_snapshot;
+void sg_rest_reply_snapshot(struct sg_call *c, const struct sg_snapshot *t); /* 201 */
 
 /* ---- exec.c ---- */
 
@@ -155,7 +157,8 @@ sg_rest_handler sg_rest_code_run, sg_rest_code_attach, sg_rest_context_list, sg_
     sg_rest_context_get, sg_rest_context_remove, sg_rest_context_restart, sg_rest_context_interrupt;
 sg_rest_handler sg_rest_snapshot_create, sg_rest_snapshot_list, sg_rest_snapshot_get,
     sg_rest_snapshot_delete, sg_rest_sandbox_rollback, sg_rest_sandbox_fork, sg_rest_tree,
-    sg_rest_storage, sg_rest_gc;
+    sg_rest_storage, sg_rest_gc, sg_rest_sandbox_export, sg_rest_sandbox_import,
+    sg_rest_snapshot_export, sg_rest_snapshot_import;
 sg_rest_handler sg_rest_build_create, sg_rest_build_files, sg_rest_build_get, sg_rest_build_cancel,
     sg_rest_template_remove;
 sg_rest_handler sg_rest_events;

@@ -39,12 +39,17 @@ static void reply_snapshot(struct sg_call *c, int status, const struct sg_snapsh
     sg_reply_json(c, status, &out);
 }
 
+void sg_rest_reply_snapshot(struct sg_call *c, const struct sg_snapshot *t)
+{
+    reply_snapshot(c, 201, t);
+}
+
 static void snapped(void *arg, struct sg_snapshot *t, const struct sg_err *err)
 {
     if (err)
         sg_reply_error(arg, err);
     else
-        reply_snapshot(arg, 201, t);
+        sg_rest_reply_snapshot(arg, t);
 }
 
 int sg_rest_snapshot_create(struct sg_call *c, struct sg_err *err)
