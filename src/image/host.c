@@ -26,7 +26,7 @@
 
 enum { USER_ID = 1000, OPEN_TRIES = 8, MAX_ROOTS = 8 };
 
-static const struct sg_copy_budget copy_budget = {
+static const struct sg_tree_budget copy_budget = {
     .bytes = 64 << 20,
     .entries = 20000,
     .max_file_bytes = 8 << 20,
@@ -130,7 +130,7 @@ static int make_file(int root_fd, const struct sg_host_file *f, struct sg_err *e
 
 /* "ssl/certs" into etc/: the directories before the last component are made plain. */
 static int copy_named(const struct view *v, int etc_fd, const char *name,
-                      struct sg_copy_budget *budget, struct sg_err *err)
+                      struct sg_tree_budget *budget, struct sg_err *err)
 {
     const char *leaf = strrchr(name, '/');
     if (!leaf)
@@ -154,7 +154,7 @@ static int copy_named(const struct view *v, int etc_fd, const char *name,
 }
 
 static int copy_prefixed(const struct view *v, int etc_fd, const char *prefix,
-                         struct sg_copy_budget *budget, struct sg_err *err)
+                         struct sg_tree_budget *budget, struct sg_err *err)
 {
     int fd = openat(v->etc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
@@ -172,7 +172,7 @@ static int copy_prefixed(const struct view *v, int etc_fd, const char *prefix,
 
 static int fill_etc(const struct view *v, int root_fd, struct sg_err *err)
 {
-    struct sg_copy_budget budget = copy_budget;
+    struct sg_tree_budget budget = copy_budget;
     sg_auto_fd etc = openat(root_fd, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (etc < 0)
         return sg_fail_sys(err, "open 'etc'");

@@ -13,7 +13,8 @@
 
 #include "base/banned.h"
 
-enum { MAX_DEPTH = 256 }; /* twice what an archive may have; each level holds one descriptor */
+enum { BLOCK_BYTES = 512 }; /* of st_blocks, whatever the filesystem */
+enum { MAX_DEPTH = 256 };   /* twice what an archive may have; each level holds one descriptor */
 
 static bool is_dots(const char *name)
 {
@@ -29,8 +30,25 @@ static DIR *open_listing(int fd)
     return dir;
 }
 
-static int remove_below(int dir_fd, const char *name, unsigned depth, struct sg_err *err)
+/* Takes one entry off the budget. What is not there any more costs nothing. */
+static int spend(struct sg_tree_budget *b, int dir_fd, const char *name, struct sg_err *err)
 {
+    struct stat st;
+    if (!b || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    const uint64_t bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_blocks * BLOCK_BYTES : 0;
+    if (b->entries == 0 || bytes > b->bytes || bytes > b->max_file_bytes)
+        return sg_fail(err, SG_EXHAUSTED, "more is to be removed than was meant");
+    b->entries--;
+    b->bytes -= bytes;
+    return 0;
+}
+
+static int remove_below(int dir_fd, const char *name, unsigned depth, struct sg_tree_budget *budget,
+                        struct sg_err *err)
+{
+    if (spend(budget, dir_fd, name, err) < 0)
+        return -1;
     if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
@@ -47,7 +65,7 @@ static int remove_below(int dir_fd, const char *name, unsigned depth, struct sg_
     for (int passes = 0; passes < 3; passes++) { /* removal can make a listing skip names */
         struct dirent *d;
         while ((d = readdir(dir)))
-            if (!is_dots(d->d_name) && remove_below(fd, d->d_name, depth + 1, err) < 0)
+            if (!is_dots(d->d_name) && remove_below(fd, d->d_name, depth + 1, budget, err) < 0)
                 return -1;
         if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
@@ -60,7 +78,13 @@ static int remove_below(int dir_fd, const char *name, unsigned depth, struct sg_
 
 int sg_tree_remove(int dir_fd, const char *name, struct sg_err *err)
 {
-    return remove_below(dir_fd, name, 0, err);
+    return remove_below(dir_fd, name, 0, NULL, err);
+}
+
+int sg_tree_remove_within(int dir_fd, const char *name, struct sg_tree_budget *budget,
+                          struct sg_err *err)
+{
+    return remove_below(dir_fd, name, 0, budget, err);
 }
 
 static bool is_for_everybody(const struct stat *st)
@@ -110,7 +134,7 @@ static int copy_bytes(int from, int to, uint64_t max, uint64_t *ret_copied)
 }
 
 static int copy_file(int from, const struct stat *st, int to_fd, const char *name,
-                     struct sg_copy_budget *budget, struct sg_err *err)
+                     struct sg_tree_budget *budget, struct sg_err *err)
 {
     if ((uint64_t)st->st_size > budget->max_file_bytes || (uint64_t)st->st_size > budget->bytes)
         return 0;
@@ -124,10 +148,10 @@ static int copy_file(int from, const struct stat *st, int to_fd, const char *nam
 }
 
 static int copy_any(int from_fd, int to_fd, const char *name, unsigned depth,
-                    struct sg_copy_budget *budget, struct sg_err *err);
+                    struct sg_tree_budget *budget, struct sg_err *err);
 
 static int copy_dir(int from, const struct stat *st, int to_fd, const char *name, unsigned depth,
-                    struct sg_copy_budget *budget, struct sg_err *err)
+                    struct sg_tree_budget *budget, struct sg_err *err)
 {
     int keep = fcntl(from, F_DUPFD_CLOEXEC, 3);
     sg_auto_dir dir = keep < 0 ? NULL : open_listing(keep);
@@ -144,7 +168,7 @@ static int copy_dir(int from, const struct stat *st, int to_fd, const char *name
 }
 
 static int copy_any(int from_fd, int to_fd, const char *name, unsigned depth,
-                    struct sg_copy_budget *budget, struct sg_err *err)
+                    struct sg_tree_budget *budget, struct sg_err *err)
 {
     struct stat st;
     if (budget->entries == 0 || depth > MAX_DEPTH)
@@ -164,7 +188,7 @@ static int copy_any(int from_fd, int to_fd, const char *name, unsigned depth,
     return S_ISDIR(st.st_mode) ? copy_dir(from, &st, to_fd, name, depth, budget, err) : 0;
 }
 
-int sg_tree_copy(int from_fd, int to_fd, const char *name, struct sg_copy_budget *budget,
+int sg_tree_copy(int from_fd, int to_fd, const char *name, struct sg_tree_budget *budget,
                  struct sg_err *err)
 {
     return copy_any(from_fd, to_fd, name, 0, budget, err);

@@ -13,14 +13,18 @@
  * build left mounted stays whole. */
 int sg_tree_remove(int dir_fd, const char *name, struct sg_err *err);
 
-struct sg_copy_budget {
+struct sg_tree_budget {
     uint64_t bytes, entries; /* what is left */
     uint64_t max_file_bytes;
 };
+
+/* The same, as far as the budget goes: SG_EXHAUSTED, and part of it is gone, when there is more. */
+int sg_tree_remove_within(int dir_fd, const char *name, struct sg_tree_budget *budget,
+                          struct sg_err *err);
 
 /* Copies the file, directory or link `name` as `name`, owned by the caller. Only what everybody may
  * read is taken: a file or directory without "other" read permission is left out, as is anything
  * that is no file, directory or link. A missing source is no error; what is over the budget is left
  * out. Modes are cut to 0755. Returns whether something was copied (0 or 1). */
-int sg_tree_copy(int from_fd, int to_fd, const char *name, struct sg_copy_budget *budget,
+int sg_tree_copy(int from_fd, int to_fd, const char *name, struct sg_tree_budget *budget,
                  struct sg_err *err);

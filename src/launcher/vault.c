@@ -197,6 +197,18 @@ static void remove_gone(struct sg_vault *v)
             (void)sg_btrfs_remove(fd, d->d_name, NULL);
 }
 
+static int make_folders(const struct sg_vault *v, struct sg_err *err)
+{
+    const char *more[] = { sg_vault_gone, sg_vault_spare };
+    for (unsigned i = 0; i < SG_VAULT_KIND_COUNT + SG_COUNT(more); i++) {
+        const bool is_kind = i < SG_VAULT_KIND_COUNT;
+        const char *name = is_kind ? sg_vault_folders[i] : more[i - SG_VAULT_KIND_COUNT];
+        if (mkdirat(v->root_fd, name, 0700) < 0 && errno != EEXIST)
+            return sg_fail_sys(err, "prepare the storage pool");
+    }
+    return 0;
+}
+
 /* The top: closed to everybody, a folder for each kind, and counted. */
 static int enter(struct sg_vault *v, struct sg_err *err)
 {
@@ -206,11 +218,8 @@ static int enter(struct sg_vault *v, struct sg_err *err)
     if (lock_pool(v, err) < 0 || sg_btrfs_count(v->root_fd, err) < 0 ||
         sg_btrfs_fsid(v->root_fd, v->fsid, err) < 0)
         return -1;
-    for (unsigned i = 0; i < SG_VAULT_KIND_COUNT; i++)
-        if (mkdirat(v->root_fd, sg_vault_folders[i], 0700) < 0 && errno != EEXIST)
-            return sg_fail_sys(err, "prepare the storage pool");
-    if (mkdirat(v->root_fd, sg_vault_gone, 0700) < 0 && errno != EEXIST)
-        return sg_fail_sys(err, "prepare the storage pool");
+    if (make_folders(v, err) < 0)
+        return -1;
     remove_gone(v);
     const uint64_t until = sg_now_ns() + LOCK_PATIENCE_NS; /* of a new one there is little to do */
     while (!sg_btrfs_is_counting(v->fsid) && sg_now_ns() < until)

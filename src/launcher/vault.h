@@ -118,8 +118,12 @@ void sg_vault_list(const struct sg_vault *v, enum sg_vault_kind kind,
 /* ---- vault_work.c, vault_image.c: between the parts of this one ---- */
 
 extern const char *const sg_vault_folders[SG_VAULT_KIND_COUNT];
-extern const char sg_vault_gone[]; /* the folder of what is on its way out */
+extern const char sg_vault_gone[];  /* the folder of what is on its way out */
+extern const char sg_vault_spare[]; /* that of emptied layers: vault_spare.c */
 sg_errand_fn sg_vault_work, sg_vault_unfold_work;
+/* The layer becomes a spare, a spare becomes the layer. False: not this one, there is none. */
+bool sg_vault_spare_keep(int pool_fd, int cells_fd, const char *name);
+bool sg_vault_spare_take(int pool_fd, int cells_fd, const char *name);
 /* Opens (and makes, and grows) the image, and mounts it at v->mount_point. */
 int sg_vault_mount_image(struct sg_vault *v, const char *state_dir, uint64_t bytes,
                          struct sg_err *err);

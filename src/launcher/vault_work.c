@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "image/tree.h"
 #include "launcher/vault.h"
+#include "sys/kfile.h"
 #include "base/banned.h"
 
 const char *const sg_vault_folders[SG_VAULT_KIND_COUNT] = {
@@ -34,14 +35,27 @@ static int limit(int part_fd, uint64_t bytes, struct sg_err *err)
     return sg_btrfs_limit(part_fd, id, bytes, err);
 }
 
+/* A spare has one, most often the same: written anew it would be on its way to the disk at once. */
+static int name_base(int part_fd, const char *base, struct sg_err *err)
+{
+    char had[SG_ERRAND_NAME_MAX + 1];
+    if (sg_file_read(part_fd, "base", had, sizeof had, NULL) == 0 && strcmp(had, base) == 0)
+        return 0;
+    sg_auto_fd file =
+        openat(part_fd, "base", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const size_t n = strlen(base);
+    if (file < 0 || write(file, base, n) != (ssize_t)n)
+        return sg_fail_sys(err, "name the template of a writable layer");
+    return 0;
+}
+
 /* The overlay's two directories, and the name of what is below. */
 static int fill_layer(int part_fd, const char *base, struct sg_err *err)
 {
-    sg_auto_fd file =
-        openat(part_fd, "base", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    const size_t n = strlen(base);
-    if (file < 0 || write(file, base, n) != (ssize_t)n || mkdirat(part_fd, "up", 0755) < 0 ||
-        mkdirat(part_fd, "wk", 0755) < 0 || fchmodat(part_fd, "up", 0755, 0) < 0) /* no umask */
+    if (name_base(part_fd, base, err) < 0)
+        return -1;
+    if (mkdirat(part_fd, "up", 0755) < 0 || mkdirat(part_fd, "wk", 0755) < 0 ||
+        fchmodat(part_fd, "up", 0755, 0) < 0) /* no umask */
         return sg_fail_sys(err, "prepare a writable layer");
     return 0;
 }
@@ -54,10 +68,12 @@ static int renew_work(int part_fd, struct sg_err *err)
     return mkdirat(part_fd, "wk", 0755) < 0 ? sg_fail_sys(err, "prepare a writable layer") : 0;
 }
 
-static int make_in(int folder, const struct sg_errand_data *d, int snaps, struct sg_err *err)
+static int make_in(int pool_fd, int folder, int snaps, const struct sg_errand_data *d,
+                   struct sg_err *err)
 {
     if (!*d->from)
-        return sg_btrfs_make(folder, d->name, err);
+        return sg_vault_spare_take(pool_fd, folder, d->name) ? 0
+                                                             : sg_btrfs_make(folder, d->name, err);
     sg_auto_fd from = open_dir(snaps, d->from, err);
     return from < 0 ? -1 : sg_btrfs_snapshot(folder, d->name, from, false, err);
 }
@@ -76,7 +92,7 @@ static int make_layer(int pool_fd, const struct sg_errand_data *d, uint64_t *ret
     (void)ret;
     sg_auto_fd folder = open_dir(pool_fd, sg_vault_folders[SG_VAULT_CELL], err);
     sg_auto_fd snaps = folder < 0 ? -1 : open_dir(pool_fd, sg_vault_folders[SG_VAULT_SNAP], err);
-    if (snaps < 0 || make_in(folder, d, snaps, err) < 0)
+    if (snaps < 0 || make_in(pool_fd, folder, snaps, d, err) < 0)
         return -1;
     if (finish_layer(folder, d, err) == 0)
         return 0;
@@ -141,6 +157,8 @@ static int remove_part(int pool_fd, const struct sg_errand_data *d, uint64_t *re
     sg_auto_fd gone = folder < 0 ? -1 : open_dir(pool_fd, sg_vault_gone, err);
     if (gone < 0)
         return -1;
+    if (d->kind == SG_VAULT_CELL && sg_vault_spare_keep(pool_fd, folder, d->name))
+        return 0;
     if (take_out(folder, d->name, gone, &why) == 0 || why.kind == SG_NOT_FOUND)
         return 0;
     return sg_fail(err, why.kind, "%s", why.msg);

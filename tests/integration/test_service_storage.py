@@ -334,6 +334,41 @@ def test_files_by_pattern_are_kept_when_a_sandbox_ends(clean):
     clean.delete("/v1/volumes/artifacts", expect=204)
 
 
+# ---- layers that are used again ----
+
+def layers(service, folder):
+    pool = pathlib.Path(f"/proc/{service.launcher_pid()}/root{service.run}/pool")
+    return {path.name for path in (pool / folder).iterdir()}
+
+
+def test_a_layer_is_used_again_with_nothing_of_who_had_it(root):
+    with Service(pool=0) as service:
+        operator = service.operator
+        fresh = Box(operator, {})
+        look = "find / -xdev -path /usr -prune -o -path /proc -prune -o -printf '%p %m %U %G %y %l\\n' | sort"
+        seen = out(fresh, look, user="root")
+        used = operator.get(f"{fresh.path}/stats", expect=200)["diskUsedBytes"]
+        box = Box(operator, {"limits": {"diskBytes": 300 * MIB}})
+        out(box, "echo mine > /tmp/.hidden; mkdir -p a/b/c /etc/new; echo x > a/b/c/d; mkfifo a/p; ln -s / a/l; "
+                 "rm -rf /opt /etc/hosts; chmod 711 /; chmod 700 /tmp; setfattr -n user.mine -v x /workspace || true",
+            user="root")
+        operator.delete(box.path, expect=204)
+        wait_for(lambda: len(layers(service, "spare")) == 1, 30, "a spare")
+        (first,) = layers(service, "spare")
+        again = Box(operator, {})
+        assert not layers(service, "spare")
+        assert out(again, look, user="root") == seen
+        stats = operator.get(f"{again.path}/stats", expect=200)
+        assert stats["diskUsedBytes"] <= used + 64 * 1024 and stats["diskBytes"] == (1 << 30)
+        # What is large goes as a whole.
+        out(again, "head -c 20M /dev/urandom > big; i=0; while [ $i -lt 300 ]; do echo > f$i; i=$((i+1)); done")
+        operator.delete(again.path, expect=204)
+        operator.delete(fresh.path, expect=204)
+        wait_for(lambda: not layers(service, "cells"), 30, "the end of all layers")
+        left = layers(service, "spare")
+        assert len(left) == 1 and first not in left
+
+
 # ---- deaths ----
 
 def loops():

@@ -203,7 +203,7 @@ static void a_copy_takes_only_what_everybody_may_read(void **state)
         assert_int_equal(fchmod(fd, files[i].mode), 0);
     }
     sg_auto_fd to = openat(dir, "to", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct sg_copy_budget budget = { .bytes = 1 << 20, .entries = 100, .max_file_bytes = 1000 };
+    struct sg_tree_budget budget = { .bytes = 1 << 20, .entries = 100, .max_file_bytes = 1000 };
     assert_int_equal(sg_tree_copy(dir, to, "from", &budget, &err), 1);
     struct stat st;
     assert_int_equal(fstatat(to, "from/open", &st, 0), 0);
@@ -230,6 +230,36 @@ static void removal_follows_no_link(void **state)
     assert_int_equal(faccessat(dir, "gone", F_OK, 0), -1);
 }
 
+static void removal_stops_where_its_budget_does(void **state)
+{
+    (void)state;
+    sg_auto_fd dir = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char piece[8192] = "x";
+    static const struct {
+        struct sg_tree_budget budget;
+        bool is_enough;
+    } rows[] = {
+        { { .entries = 3, .bytes = 1 << 20, .max_file_bytes = 1 << 20 }, true },
+        { { .entries = 2, .bytes = 1 << 20, .max_file_bytes = 1 << 20 }, false },
+        { { .entries = 3, .bytes = 4096, .max_file_bytes = 1 << 20 }, false },
+        { { .entries = 3, .bytes = 1 << 20, .max_file_bytes = 4096 }, false },
+    };
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        struct sg_tree_budget budget = rows[i].budget;
+        struct sg_err err = { 0 };
+        assert_int_equal(mkdirat(dir, "tree", 0755), 0);
+        assert_int_equal(symlinkat("nowhere", dir, "tree/link"), 0);
+        sg_auto_fd file = openat(dir, "tree/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_int_equal(write(file, piece, sizeof piece), sizeof piece);
+        assert_int_equal(fsync(file), 0); /* or it may have no blocks yet */
+        const int ret = sg_tree_remove_within(dir, "tree", &budget, &err);
+        assert_int_equal(ret, rows[i].is_enough ? 0 : -1);
+        assert_int_equal(err.kind, rows[i].is_enough ? SG_OK : SG_EXHAUSTED);
+        assert_int_equal(faccessat(dir, "tree", F_OK, 0), rows[i].is_enough ? -1 : 0);
+        assert_ok(sg_tree_remove(dir, "tree", &err), err);
+    }
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, before_each, after_each)
 
 int main(void)
@@ -243,6 +273,7 @@ int main(void)
         CASE(many_processes_at_once_end_up_with_one_skeleton),
         CASE(a_copy_takes_only_what_everybody_may_read),
         CASE(removal_follows_no_link),
+        CASE(removal_stops_where_its_budget_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
