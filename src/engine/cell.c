@@ -81,6 +81,8 @@ static void plan_start(struct sg_plan *p, int self_fd, bool makes_net, bool has_
         sg_plan_add(p, (struct sg_step) { .op = STEP_MAKE_NET });
     sg_plan_add(p, (struct sg_step) { .op = STEP_PRIVATE_MOUNTS });
     sg_plan_add(p, (struct sg_step) { STEP_MOUNT_PROC, .to_fd = AT_FDCWD, .path = "/proc" });
+    if (makes_net)
+        sg_plan_add(p, (struct sg_step) { .op = STEP_OPEN_PORTS });
     if (has_masks && !sg_switch_is_on(SG_SWITCH_NO_MASKS)) {
         sg_plan_add(p, (struct sg_step) { STEP_MAKE_COVERS, .to_fd = AT_FDCWD, .path = "/sys" });
         for (size_t i = 0; i < SG_COUNT(proc_masks); i++)
@@ -373,10 +375,11 @@ static int build(struct sg_cell *c, struct sg_cell_spec *spec, struct sg_err *er
     c->space_fd = fcntl(c->root.scratch_fd, F_DUPFD_CLOEXEC, 3);
     if (c->space_fd < 0)
         return sg_fail_sys(err, "keep the writable layer's descriptor");
-    c->init_fd = spec->nested ? fcntl(spec->nested->program_fd, F_DUPFD_CLOEXEC, 3)
-                              : sg_init_image_open(err);
+    const bool is_given = spec->nested || spec->has_init;
+    const int given = spec->nested ? spec->nested->program_fd : spec->init_fd;
+    c->init_fd = is_given ? fcntl(given, F_DUPFD_CLOEXEC, 3) : sg_init_image_open(err);
     if (c->init_fd < 0)
-        return spec->nested ? sg_fail_sys(err, "keep the program of the sandbox") : -1;
+        return is_given ? sg_fail_sys(err, "keep the program of the sandbox") : -1;
     if (c->is_kept && pass_descriptors(c, spec->listen_fd, err) < 0)
         return -1;
     plan_end(c, spec);

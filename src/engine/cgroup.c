@@ -171,6 +171,19 @@ void sg_cgroup_init_kept(struct sg_cgroup *g, const struct sg_ids *ids)
     find_dirs(g, ids->slot, SG_GROUP_COUNT);
 }
 
+void sg_cgroup_init_beside(struct sg_cgroup *g, const struct sg_cgroup *other,
+                           const struct sg_ids *ids)
+{
+    *g = *other;
+    for (unsigned c = 0; c < SG_GROUP_COUNT; c++) {
+        char *last = strrchr(g->dirs[c], '/');
+        const size_t at = last ? (size_t)(last - g->dirs[c]) : 0;
+        g->dir_fds[c] = g->join_fds[c] = -1;
+        if (last)
+            (void)snprintf(last, sizeof g->dirs[c] - at, "/" PREFIX "%" PRIu32, ids->slot);
+    }
+}
+
 void sg_cgroup_init_of(struct sg_cgroup *g, int pid)
 {
     char file[40], table[4096], own[SG_CGROUP_PATH_MAX / 2];

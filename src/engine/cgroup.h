@@ -40,6 +40,9 @@ void sg_cgroup_init(struct sg_cgroup *g, const struct sg_ids *ids);
 
 /* The same for a kept cell, which is frozen, thawed and asked for its use, too. */
 void sg_cgroup_init_kept(struct sg_cgroup *g, const struct sg_ids *ids);
+/* The same, beside one that was found before, without looking. */
+void sg_cgroup_init_beside(struct sg_cgroup *g, const struct sg_cgroup *other,
+                           const struct sg_ids *ids);
 
 /* Those of a process that somebody else put where it is: never made nor removed by us. What it has
  * no directory of its own in is `missing`. */

@@ -129,7 +129,8 @@ int sg_cgroup_use(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_use
     struct sg_cgroup open = *g;
     for (unsigned c = 0; c < SG_GROUP_COUNT; c++) {
         open.join_fds[c] = -1;
-        open.dir_fds[c] = c < SG_CTRL_COUNT || !g->is_v2 ? open_group(g, c) : -1;
+        const bool tells = c < SG_CTRL_COUNT || (!g->is_v2 && c == SG_GROUP_CPUACCT);
+        open.dir_fds[c] = tells ? open_group(g, c) : -1;
     }
     int result = sg_cgroup_usage(&open, ret, err);
     if (result == 0) {

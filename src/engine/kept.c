@@ -23,11 +23,15 @@
 #include "sys/raw.h"
 #include "base/banned.h"
 
-int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *err)
+int sg_kept_claim(bool is_rootless, const struct sg_kept_place *like, struct sg_kept_place *ret,
+                  struct sg_err *err)
 {
     if (sg_ids_claim(!is_rootless, &ret->ids, err) < 0)
         return -1;
-    sg_cgroup_init_kept(&ret->cgroup, &ret->ids);
+    if (like)
+        sg_cgroup_init_beside(&ret->cgroup, &like->cgroup, &ret->ids);
+    else
+        sg_cgroup_init_kept(&ret->cgroup, &ret->ids);
     ret->is_nested = false;
     return 0;
 }
@@ -240,6 +244,14 @@ int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct s
 {
     struct sg_kept_report r = { .disk_bytes = SG_UNKNOWN, .disk_used_bytes = SG_UNKNOWN };
     struct sg_err why = { 0 };
+    if (k->limits.is_pooled) {
+        if (!is_alive(k->pidfd))
+            return sg_fail(err, SG_NOT_FOUND, "the sandbox has ended");
+        if (sg_cgroup_use(&k->cgroup, &r.usage, &r.now, err) < 0)
+            return -1;
+        *ret = r;
+        return 0;
+    }
     sg_auto_fd root = open_root(k, &why);
     if (root < 0 && why.kind != SG_UNSUPPORTED)
         return sg_fail(err, why.kind, "%s", why.msg);
@@ -291,10 +303,14 @@ bool sg_kept_may_be_killed(const struct sg_kept *k)
 
 /* Whatever keeps it from dying is lifted once death is on its way, so that nobody inside gets to
  * run: a frozen v1 group cannot die, and one without processor time takes its time. */
+void sg_kept_hurry(const struct sg_kept *k)
+{
+    sg_cgroup_unthrottle(&k->cgroup);
+}
+
 void sg_kept_kill(struct sg_kept *k)
 {
     (void)sg_raw(SYS_pidfd_send_signal, k->pidfd, SIGKILL, 0, 0);
-    sg_cgroup_unthrottle(&k->cgroup);
     if (k->may_be_frozen && !k->cgroup.is_v2)
         (void)sg_kept_thaw(k, NULL);
 }

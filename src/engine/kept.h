@@ -4,7 +4,7 @@
  *
  *     sg_kept_claim(), sg_cell_start_kept() ... sg_cell_keep(); or sg_kept_adopt()
  *     ... limits, freezer, use ...
- *     sg_kept_kill(), then wait until pidfd is readable
+ *     sg_kept_kill(), then wait until pidfd is readable; sg_kept_hurry() where that takes long
  *     sg_kept_finish(), once more after a moment while it answers SG_CONFLICT
  *     sg_kept_done()
  *
@@ -43,7 +43,9 @@ struct sg_kept_place {
     struct sg_cgroup cgroup;
     bool is_nested; /* for the caller to set */
 };
-int sg_kept_claim(bool is_rootless, struct sg_kept_place *ret, struct sg_err *err);
+/* `like`: that of an earlier one; where cgroups can be is not looked for again then. NULL: none. */
+int sg_kept_claim(bool is_rootless, const struct sg_kept_place *like, struct sg_kept_place *ret,
+                  struct sg_err *err);
 
 /* What somebody else has made for us: pid 1 of it. Takes `ids`, whose lock it has, too. Of a
  * foreign one each writable place is a tmpfs, and is limited by itself; its cgroups go with it.
@@ -83,7 +85,7 @@ struct sg_kept_report {
     struct sg_usage usage;
     struct sg_use_now now;
     uint64_t disk_bytes, disk_used_bytes; /* SG_UNKNOWN: rootless, of an earlier launcher's; of one
-                                             that is_pooled: the whole pool's */
+                                             that is_pooled: who has the pool knows */
 };
 int sg_kept_report(const struct sg_kept *k, struct sg_kept_report *ret, struct sg_err *err);
 uint64_t sg_kept_oom_kills(const struct sg_kept *k);
@@ -93,8 +95,10 @@ uint64_t sg_kept_cpu_ns(const struct sg_kept *k); /* of all its life; SG_UNKNOWN
  * our child nobody can tell, so it may have been. */
 bool sg_kept_may_be_killed(const struct sg_kept *k);
 
-/* SIGKILL to pid 1, and whatever keeps it from dying of it is lifted. */
+/* SIGKILL to pid 1, and what keeps it from dying of it is lifted: that it is frozen. */
 void sg_kept_kill(struct sg_kept *k);
+/* It is not gone after a moment: dying takes processor time, of which it may have too little. */
+void sg_kept_hurry(const struct sg_kept *k);
 
 /* The pidfd is readable: reaps pid 1 and removes the cgroups. SG_CONFLICT: not yet. On success the
  * slot is still ours (unless has_lost_slot) until sg_kept_done(), for what else bears its name. */

@@ -28,10 +28,9 @@ static long loopback_up(void)
 
 /* Any port is for anybody: there is nobody else in it. A kernel without the setting is fine, root
  * inside may bind low ports all the same. */
-static void open_low_ports(void)
+void sg_net_open_ports_raw(int dir_fd, const char *path)
 {
-    long fd = sg_raw(SYS_openat, AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-                     O_WRONLY | O_CLOEXEC, 0);
+    long fd = sg_raw(SYS_openat, dir_fd, path, O_WRONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return;
     (void)sg_raw(SYS_write, fd, "0", 1);
@@ -41,10 +40,7 @@ static void open_low_ports(void)
 long sg_net_make_raw(void)
 {
     long ret = sg_raw(SYS_unshare, CLONE_NEWNET);
-    if (ret < 0)
-        return ret;
-    open_low_ports();
-    return loopback_up();
+    return ret < 0 ? ret : loopback_up();
 }
 
 void sg_net_announce_raw(uint32_t *word, long made)

@@ -19,6 +19,7 @@ static const char *const names[STEP_OP_COUNT] = {
     [STEP_JOIN_CGROUP] = "join the cgroup",
     [STEP_UNSHARE] = "make a namespace",
     [STEP_MAKE_NET] = "make the network namespace",
+    [STEP_OPEN_PORTS] = "open the low ports",
     [STEP_JOIN_NET] = "join the network namespace",
     [STEP_PRIVATE_MOUNTS] = "make mounts private",
     [STEP_ATTACH] = "attach",

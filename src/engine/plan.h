@@ -26,6 +26,7 @@ enum sg_step_op {
     STEP_JOIN_CGROUP,     /* fd: v1 "tasks" file                                      */
     STEP_UNSHARE,         /* value: CLONE_NEW* flags                                  */
     STEP_MAKE_NET,        /* a network namespace of its own                           */
+    STEP_OPEN_PORTS,      /* of it, through the new proc, to everybody                 */
     STEP_JOIN_NET,        /* fd: the ns directory of who makes it; word: its answer    */
     STEP_PRIVATE_MOUNTS,
     STEP_ATTACH,        /* fd: detached mount; to_fd + path: where, see below        */

@@ -104,6 +104,13 @@ static long make_net(struct sg_plan *p, const struct sg_step *s)
     return sg_net_make_raw();
 }
 
+static long open_ports(struct sg_plan *p, const struct sg_step *s)
+{
+    (void)s;
+    sg_net_open_ports_raw(p->proc_fd, "sys/net/ipv4/ip_unprivileged_port_start");
+    return 0;
+}
+
 static long join_net(struct sg_plan *p, const struct sg_step *s)
 {
     (void)p;
@@ -395,6 +402,7 @@ static long (*const ops[STEP_OP_COUNT])(struct sg_plan *, const struct sg_step *
     [STEP_JOIN_CGROUP] = join_cgroup,
     [STEP_UNSHARE] = unshare_,
     [STEP_MAKE_NET] = make_net,
+    [STEP_OPEN_PORTS] = open_ports,
     [STEP_JOIN_NET] = join_net,
     [STEP_PRIVATE_MOUNTS] = private_mounts,
     [STEP_ATTACH] = attach,

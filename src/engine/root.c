@@ -368,12 +368,24 @@ static void add_host_name(const struct sg_root *r, const char *name)
         (void)!dprintf(own, "%s\n", name);
 }
 
+static bool has_text(int dir_fd, const char *name, const char *text, uint32_t owner)
+{
+    char found[256];
+    struct stat st;
+    sg_auto_fd fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != owner ||
+        (st.st_mode & 07777) != 0644)
+        return false;
+    const ssize_t n = read(fd, found, sizeof found);
+    return n >= 0 && (size_t)n == strlen(text) && memcmp(found, text, (size_t)n) == 0;
+}
+
 /* In place of whatever the template has there, a link perhaps. What cannot be written is left:
  * names are not found then, and nothing else is different. */
 static void set_resolv_conf(const struct sg_root *r, const char *text, uint32_t owner)
 {
     sg_auto_fd etc = sg_open_beneath(r->root_fd, "etc", O_RDONLY | O_DIRECTORY, 0, NULL);
-    if (etc < 0)
+    if (etc < 0 || has_text(etc, "resolv.conf", text, owner))
         return;
     (void)unlinkat(etc, "resolv.conf", 0);
     sg_auto_fd fd =

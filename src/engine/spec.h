@@ -15,6 +15,9 @@ enum {
 };
 
 #define SG_CELL_HOSTNAME "sandbox"
+/* Whichever server is asked, the gate answers; this address is nobody else's. Also in the `host`
+ * template. */
+#define SG_CELL_RESOLV_CONF "nameserver 198.18.0.1\n"
 
 enum sg_bind_flags {
     SG_BIND_READ_ONLY = 1,
@@ -78,6 +81,10 @@ struct sg_cell_spec {
     int disk_fd;
     const struct sg_nested *nested; /* NULL: an ordinary cell */
     int listen_fd; /* of a kept cell, borrowed: a listening SEQPACKET socket for pid 1 */
+    /* Of sg_init_image_open(), borrowed: whoever makes many cells makes it once, and they share its
+     * memory. Without has_init the cell has one of its own. */
+    int init_fd;
+    bool has_init;
 };
 
 /* Processes of the host for so many inside: each has a thread or two in a kernel that is a program,

@@ -116,8 +116,12 @@ void sg_sweeper_child(void *sweeper)
     const int kept[] = { s->pipe_fd, s->lock_fd, s->ctl_fd };
     const int pipe_fd = s->pipe_fd, ctl_fd = s->ctl_fd;
     (void)sg_raw(SYS_setpgid, 0, 0);
-    if (s->makes_net)
-        sg_net_announce_raw(&s->net, sg_net_make_raw());
+    if (s->makes_net) {
+        const long made = sg_net_make_raw();
+        if (made >= 0)
+            sg_net_open_ports_raw(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start");
+        sg_net_announce_raw(&s->net, made);
+    }
     (void)sg_raw(SYS_prctl, PR_SET_NAME, "sandglass-sweep", 0, 0, 0);
     keep_only(kept, sizeof kept / sizeof kept[0]);
     await_end(pipe_fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rule for /etc: a file gets in by being named here with a reason, never by default. What can
  * hold a secret or a private address (ssh, sudoers, pip.conf, npmrc, gitconfig, resolv.conf,
- * ssl/private, machine-id, fstab) has no row. */
+ * ssl/private, machine-id, fstab) is not copied. */
 #include "image/host_parts.h"
 
 #include "base/auto.h"
@@ -38,7 +38,10 @@ const struct sg_host_file sg_host_files[] = {
       "127.0.1.1\tsandbox\n"
       "::1\tlocalhost ip6-localhost ip6-loopback\n" },
     { "etc/hostname", 0644, "sandbox\n" },
-    { "etc/resolv.conf", 0644, "# no name server: this sandbox has no network\n" },
+    /* The gate's, as SG_CELL_RESOLV_CONF has it: a cell that finds it so writes no other. Without a
+     * network nobody is there. */
+    { "etc/resolv.conf", 0644, "nameserver 198.18.0.1\n" },
+    { "etc/machine-id", 0444, "" }, /* each cell's own is bound over it */
     { "etc/nsswitch.conf", 0644,
       "passwd: files\n"
       "group: files\n"

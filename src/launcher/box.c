@@ -28,6 +28,7 @@
 static const uint64_t MAKING_NS = 15000 * MS, MAKING_NESTED_NS = 90000 * MS,
                       ENDING_LOUD_NS = 5000 * MS;
 static const uint64_t FIRST_WAIT_NS = 1 * MS, LONGEST_WAIT_NS = 100 * MS;
+static const uint64_t HURRY_NS = 10 * MS; /* one with processor time left is dead long before */
 enum { SPARE_BYTES = 16 << 20 };
 
 static void on_ctl(struct sg_io *io, uint32_t events);
@@ -154,8 +155,10 @@ static int build(struct sg_box *b, struct sg_err *err)
     if (spec.limits.is_pooled && disk < 0)
         return -1;
     spec.disk_fd = disk;
-    if (l->gate.program) /* whichever server is asked, the gate answers; this one is nobody else */
-        spec.resolv_conf = "nameserver 198.18.0.1\n";
+    if (l->gate.program)
+        spec.resolv_conf = SG_CELL_RESOLV_CONF;
+    spec.init_fd = l->init_fd;
+    spec.has_init = true;
     sg_auto_buf text;
     struct sg_nested nested;
     sg_buf_init(&text, 64 << 10);
@@ -253,8 +256,11 @@ struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_t
                            struct sg_err *err)
 {
     struct sg_kept_place place;
-    if (sg_kept_claim(l->set.is_rootless, &place, err) < 0)
+    const struct sg_kept_place *like = l->maker.has_place ? &l->maker.place : NULL;
+    if (sg_kept_claim(l->set.is_rootless, like, &place, err) < 0)
         return NULL;
+    l->maker.place = place;
+    l->maker.has_place = true;
     struct sg_box *b = new_box(l, place.ids.slot);
     b->record.tier = p->tier;
     place.is_nested = is_nested(b);
@@ -478,6 +484,7 @@ static void on_gone(struct sg_io *io, uint32_t events)
 {
     (void)events;
     struct sg_box *b = SG_OWNER(io, struct sg_box, gone);
+    b->is_gone = true;
     if (b->state == SG_BOX_MAKING) {
         fail_making(b, "the sandbox's first process ended before it was ready");
         return;
@@ -506,6 +513,8 @@ void sg_box_end(struct sg_box *b)
     leave_state(b);
     sg_io_drop(b->launcher->loop, &b->ctl);
     sg_kept_kill(&b->kept);
+    if (!b->record.container[0])
+        sg_timer_set(b->launcher->loop, &b->timer, sg_loop_now(b->launcher->loop) + HURRY_NS);
 }
 
 void sg_box_leave(struct sg_box *b)
@@ -553,11 +562,19 @@ void sg_box_forget_questions(struct sg_box *b)
     }
 }
 
+/* The end of a container is another's work, and told by it. */
+static bool is_dying(const struct sg_box *b)
+{
+    return !b->is_gone && b->kept.pidfd >= 0 && !b->record.container[0];
+}
+
 static void on_timer(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_box *b = SG_OWNER(t, struct sg_box, timer);
     if (b->state == SG_BOX_MAKING)
         fail_making(b, "the sandbox was not ready in time");
+    else if (b->state == SG_BOX_ENDING && is_dying(b))
+        sg_kept_hurry(&b->kept);
     else if (b->state == SG_BOX_ENDING)
         finish(b, now_ns);
     else if (b->is_freezing)

@@ -58,6 +58,7 @@ struct sg_launcher {
     struct sg_loop *loop;
     struct sg_launch set;
     int cells_fd;                          /* RUN/cells */
+    int init_fd;                           /* the program of every cell's pid 1 */
     struct sg_box *by_slot[SG_SLOT_COUNT]; /* the newest of each slot */
     struct sg_map by_id;                   /* claimed boxes */
     struct sg_box *boxes;                  /* all of them */

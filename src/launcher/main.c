@@ -27,6 +27,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "engine/init_image.h"
 #include "engine/userns.h"
 #include "launcher/adopt.h"
 #include "launcher/container.h"
@@ -243,6 +244,9 @@ static int open_run_dir(struct sg_launcher *l, int *ret_lock_fd, struct sg_err *
     l->cells_fd = open(cells, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (l->cells_fd < 0)
         return sg_fail_sys(err, "open %s", sg_quote(cells).s);
+    l->init_fd = sg_init_image_open(err);
+    if (l->init_fd < 0)
+        return -1;
     *ret_lock_fd = sg_take_fd(&fd);
     return 0;
 }
@@ -389,7 +393,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
 static struct sg_launcher *new_launcher(void)
 {
     struct sg_launcher *l = sg_new(struct sg_launcher);
-    l->cells_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.child.gone.fd = -1;
+    l->cells_fd = l->init_fd = l->daemon.tcp_fd = l->daemon.unix_fd = l->daemon.child.gone.fd = -1;
     l->gate.io.fd = l->gate.own_net_fd = l->gate.child.gone.fd = -1;
     l->keeper.io.fd = l->keeper.child.gone.fd = -1;
     sg_packet_init(&l->keeper.packet);
@@ -426,6 +430,7 @@ static void free_launcher(struct sg_launcher *l)
     sg_drop_fd(&l->daemon.tcp_fd);
     sg_drop_fd(&l->daemon.unix_fd);
     sg_drop_fd(&l->cells_fd);
+    sg_drop_fd(&l->init_fd);
     sg_drop_fd(&l->gate.own_net_fd);
     free(l->gate.program);
     sg_packet_done(&l->keeper.packet);

@@ -337,6 +337,7 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_launcher *l = SG_OWNER(t, struct sg_launcher, maker.timer);
     const bool is_short = is_memory_short();
+    l->maker.has_place = false; /* we may have been moved to another cgroup */
     if (is_short != l->maker.is_short)
         sg_log(SG_LOG_WARN,
                is_short ? "memory is short: nothing is parked" : "memory is there again");

@@ -49,6 +49,10 @@ struct sg_maker {
     struct sg_timer timer; /* looks after pressure, templates, and those that failed */
     bool is_short;         /* of memory: nothing is parked */
     bool is_off;           /* the launcher is ending */
+    /* Of the last cell that was begun, lately: the next one's is beside it. Its claim is not ours.
+     */
+    struct sg_kept_place place;
+    bool has_place;
 };
 
 /* `list` is that of the setting: "[TIER:]TEMPLATE=NUMBER". */

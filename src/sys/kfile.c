@@ -48,8 +48,14 @@ int sg_file_write(int dir_fd, const char *path, const char *text, struct sg_err 
 int sg_file_read_u64(int dir_fd, const char *path, uint64_t *ret, struct sg_err *err)
 {
     char text[64];
-    if (sg_file_read(dir_fd, path, text, sizeof text, err) < 0)
-        return -1;
+    sg_auto_fd fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = -1;
+    do /* the kernel hands out a number whole */
+        got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    while (got < 0 && fd >= 0 && errno == EINTR);
+    if (got < 0)
+        return sg_fail_sys(err, "read %s", sg_quote(path).s);
+    text[got] = '\0';
     size_t n = strcspn(text, "\n");
     if (n == 3 && memcmp(text, "max", 3) == 0) {
         *ret = UINT64_MAX;

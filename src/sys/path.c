@@ -90,9 +90,20 @@ static int walk_to_parent(int root_fd, const char *path, unsigned id, char ret_l
     }
 }
 
+/* Most paths are one name: that needs no walk. NULL: one with more to it, or none at all. */
+static const char *single_name(const char *path)
+{
+    path += strspn(path, "/");
+    const size_t n = strlen(path);
+    return n == 0 || n > NAME_MAX || strchr(path, '/') || path[0] == '.' ? NULL : path;
+}
+
 int sg_make_dir_in(int root_fd, const char *path, unsigned id, struct sg_err *err)
 {
     char last[NAME_MAX + 1];
+    const char *name = single_name(path);
+    if (name)
+        return step_into(root_fd, name, id, err);
     sg_auto_fd parent = walk_to_parent(root_fd, path, id, last, err);
     return parent < 0 ? -1 : step_into(parent, last, id, err);
 }

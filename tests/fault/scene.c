@@ -115,7 +115,8 @@ static int await_exit(int ctl, struct sg_packet *p, struct sg_err *err)
 static struct sg_cell *start_kept(struct sg_err *err)
 {
     struct sg_kept_place place;
-    return sg_kept_claim(false, &place, err) < 0 ? NULL : sg_cell_start_kept(false, &place, err);
+    return sg_kept_claim(false, NULL, &place, err) < 0 ? NULL
+                                                       : sg_cell_start_kept(false, &place, err);
 }
 
 int scene_play(const char *root, unsigned flags, struct sg_err *err)

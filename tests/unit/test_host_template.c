@@ -99,17 +99,18 @@ static void usr_is_bound_and_usr_local_hidden(void **state)
 static void nothing_private_of_the_host_is_in_it(void **state)
 {
     (void)state;
-    static const char *const private[] = { "etc/ssl/private", "etc/ssh",        "etc/sudoers",
-                                           "etc/fstab",       "etc/machine-id", "etc/gshadow",
-                                           "etc/pip.conf",    "etc/npmrc",      "etc/gitconfig",
-                                           "etc/apt",         "etc/docker",     "root/.bashrc",
-                                           "var/lib/dpkg" };
+    static const char *const private[] = { "etc/ssl/private", "etc/ssh",       "etc/sudoers",
+                                           "etc/fstab",       "etc/gshadow",   "etc/pip.conf",
+                                           "etc/npmrc",       "etc/gitconfig", "etc/apt",
+                                           "etc/docker",      "root/.bashrc",  "var/lib/dpkg" };
     sg_auto_template t = open_host();
     for (size_t i = 0; i < SG_COUNT(private); i++) {
         struct stat st;
         if (is_there(&t, private[i], &st))
             fail_msg("'%s' is in the template", private[i]);
     }
+    struct stat id; /* a place for each cell's own, and nothing in it */
+    assert_true(is_there(&t, "etc/machine-id", &id) && id.st_size == 0);
     char text[512] = "";
     sg_auto_free char *path = sg_printf("%s/etc/shadow", t.layer);
     sg_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -39,7 +39,7 @@ static int make(const char *root, struct made *ret, struct sg_err *err)
                                        .listen_fd = listener };
     struct sg_kept_place place;
     struct sg_cell *cell =
-        sg_kept_claim(false, &place, err) < 0 ? NULL : sg_cell_start_kept(false, &place, err);
+        sg_kept_claim(false, NULL, &place, err) < 0 ? NULL : sg_cell_start_kept(false, &place, err);
     if (!cell)
         return -1;
     if (sg_cell_build(cell, &spec, err) < 0 || sg_cell_settle(cell, err) < 0) {
