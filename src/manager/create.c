@@ -34,6 +34,7 @@ static struct sg_sandbox *new_sandbox(struct sg_manager *m, struct sg_org *org,
     s->template = sg_strdup(p->template);
     s->snapshot = p->snapshot ? sg_strdup(p->snapshot) : NULL;
     s->is_internal = c->is_internal;
+    s->is_brief = c->is_brief;
     s->is_standby = c->is_standby;
     s->built = p->built ? sg_strdup(p->built) : NULL;
     if (p->traits)
@@ -269,7 +270,7 @@ static void all_mounted(struct sg_sandbox *s)
         return;
     }
     sg_life_expect(s, 1, answered);
-    sg_life_put_row(s, s->is_internal ? SBX_CREATING : SBX_RUNNING, SG_STORE_NORMAL);
+    sg_life_put_row(s, s->is_internal || s->is_brief ? SBX_CREATING : SBX_RUNNING, SG_STORE_NORMAL);
 }
 
 static void greeted(struct sg_sandbox *s)
@@ -280,6 +281,35 @@ static void greeted(struct sg_sandbox *s)
         attempt_failed(s, &err);
     else
         sg_mounts_begin(s, all_mounted);
+}
+
+static void brief_greeted(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_sandbox *s = arg;
+
+    (void)p;
+    if (err && err->kind != SG_UNAVAILABLE) /* of the end of its connection its peer tells */
+        sg_death_report(s, EV_CRASH, err->msg);
+    sg_life_drop(s);
+}
+
+/* What is asked of init next comes behind hello, so nobody waits for the answer to that. */
+static void begin_brief(struct sg_sandbox *s)
+{
+    struct sg_err err;
+
+    sg_life_hold(s);
+    if (sg_cell_hello(s, brief_greeted, &err) < 0) {
+        sg_life_drop(s);
+        attempt_failed(s, &err);
+        return;
+    }
+    answered(s);
+}
+
+static bool is_plain(const struct sg_sandbox *s)
+{
+    return !s->mounts.n && !s->traits.start && sg_net_answers(s) == 0;
 }
 
 /* Hello and the row do not wait for each other: either may fail, and then both are undone. */
@@ -296,13 +326,17 @@ static void cell_made(struct sg_sandbox *s)
     if (s->expires_ms == 0)
         sg_expiry_renew(s);
     s->life->mount_at = 0;
+    if (s->is_brief && is_plain(s)) {
+        begin_brief(s);
+        return;
+    }
     s->life->clock.fire = hello_late;
     sg_timer_set(l, &s->life->clock, sg_loop_now(l) + HELLO_NS);
     if (s->mounts.n) {
         sg_life_expect(s, 1 + sg_net_answers(s), greeted);
     } else {
         sg_life_expect(s, 2 + sg_net_answers(s), answered);
-        sg_life_put_row(s, SBX_RUNNING, SG_STORE_NORMAL);
+        sg_life_put_row(s, s->is_brief ? SBX_CREATING : SBX_RUNNING, SG_STORE_NORMAL);
     }
     if (sg_cell_hello(s, sg_life_tier_answer, &err) < 0)
         sg_life_got(s, &err);
@@ -319,30 +353,40 @@ static void launcher_answered(void *arg, struct sg_packet *p, const struct sg_er
     sg_life_got(s, err);
 }
 
-static void row_written(struct sg_sandbox *s)
+static void ask_launcher(struct sg_sandbox *s)
 {
     struct sg_tier_limits limits = sg_cell_limits(&s->limits);
+    enum sg_l_tier tier;
+    struct sg_err err;
+
+    sg_life_expect(s, 1, cell_made);
+    if (sg_rules_tier(s->manager, s->wall, &tier, &err) < 0)
+        sg_life_got(s, &err);
+    else
+        sg_tier_create(s->manager->tier, tier, s->id.s, s->snapshot ? s->snapshot : s->template,
+                       &limits, launcher_answered, s);
+}
+
+static void row_written(struct sg_sandbox *s)
+{
     struct sg_err err;
 
     if (sg_life_failed(s, &err)) {
         (void)sg_wrap(&err, "record the new sandbox");
         attempt_failed(s, &err);
-        return;
+    } else {
+        ask_launcher(s);
     }
-    enum sg_l_tier tier;
-    if (sg_rules_tier(s->manager, s->wall, &tier, &err) < 0) {
-        attempt_failed(s, &err);
-        return;
-    }
-    sg_life_expect(s, 1, cell_made);
-    sg_tier_create(s->manager->tier, tier, s->id.s, s->snapshot ? s->snapshot : s->template,
-                   &limits, launcher_answered, s);
 }
 
+/* A brief one's row and cell do not wait for each other: nobody will look for either after a crash,
+ * and what there is of them is removed. */
 static void attempt(struct sg_sandbox *s)
 {
-    sg_life_expect(s, 1, row_written);
+    sg_life_expect(s, 1, s->is_brief ? cell_made : row_written);
     sg_life_put_row(s, SBX_CREATING, SG_STORE_NORMAL);
+    if (s->is_brief)
+        ask_launcher(s);
 }
 
 void sg_create_attempt(struct sg_sandbox *s)

@@ -88,6 +88,7 @@ struct sg_create {
     const char *built;               /* the same */
     bool is_internal;                /* ours: nobody sees it */
     bool is_standby;                 /* the same, and waits to be somebody's (standby.h) */
+    bool is_brief;                   /* a task's: see sandbox.h */
     const struct sg_cred_set *creds; /* sg_creds_read(); NULL: none. Copied */
 };
 enum { SG_DOOR_MAX = 64 << 10 };

@@ -171,6 +171,10 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
         sg_json_key(&j, "isInternal");
         sg_json_bool(&j, true);
     }
+    if (s->is_brief) {
+        sg_json_key(&j, "isBrief");
+        sg_json_bool(&j, true);
+    }
     if (!sg_traits_is_empty(&s->traits)) {
         sg_json_key(&j, "traits");
         sg_traits_put(&j, &s->traits);
@@ -213,7 +217,7 @@ void sg_row_touch(struct sg_sandbox *s)
 struct spec {
     const struct sg_jval *limits, *metadata, *env, *network;
     uint64_t timeout_ms, idle_ms, retries_left, retries_used, checkpoint_every;
-    bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal;
+    bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal, is_brief;
     const struct sg_jval *mounts, *traits, *previews, *captures, *credentials;
     const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *built;
 };
@@ -274,6 +278,7 @@ static const struct sg_jfield spec_fields[] = {
     { "pausedSnapshot", SG_JT_STRING, offsetof(struct spec, paused_snapshot), 0, 0, false },
     { "mounts", SG_JT_ARRAY, offsetof(struct spec, mounts), 0, 0, false },
     { "isInternal", SG_JT_BOOL, offsetof(struct spec, is_internal), 0, 0, false },
+    { "isBrief", SG_JT_BOOL, offsetof(struct spec, is_brief), 0, 0, false },
     { "traits", SG_JT_OBJECT, offsetof(struct spec, traits), 0, 0, false },
     { "built", SG_JT_STRING, offsetof(struct spec, built), 0, 0, false },
 };
@@ -352,6 +357,7 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     if (read_mounts(s, spec.mounts, err) < 0)
         return -1;
     s->is_internal = spec.is_internal;
+    s->is_brief = spec.is_brief;
     sg_pairs_read(spec.metadata, &s->metadata);
     sg_pairs_read(spec.env, &s->env);
     const int wall =
@@ -399,7 +405,7 @@ struct sg_sandbox *sg_row_load(struct sg_manager *m, const struct sg_sandbox_row
         sg_life_free(s);
         return NULL;
     }
-    if (s->is_internal) { /* whatever became of it: nobody was told */
+    if (s->is_internal || s->is_brief) { /* whatever became of it: nobody was told */
         s->state = s->life->row_state = SBX_CREATING;
         s->life->is_known = false;
     }

@@ -81,8 +81,11 @@ struct sg_sandbox {
     struct sg_mounts mounts;
     bool is_internal; /* ours: nobody sees it (volume.h) */
     bool is_standby;  /* the same, with its start command running, for a create (standby.h) */
-    bool is_leaving;  /* of a task that has ended: nobody sees it any more */
-    char *door;       /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
+    /* A task's: it ends with that, or with this daemon. Its row says "creating" all along, so that
+     * a restart removes what is left of it. */
+    bool is_brief;
+    bool is_leaving; /* of a task that has ended: nobody sees it any more */
+    char *door;      /* owned: what a door keeps with it; nobody here reads it. NULL: nothing */
     struct sg_sandbox_limits limits;
     struct sg_policy network;
     struct sg_preview *previews; /* owned: ports that visitors reach (preview.h) */

@@ -224,6 +224,7 @@ static void take_sandbox(struct sg_task *t)
         .mounts = spec->mounts,
         .mounts_n = spec->mounts_n,
         .ask = &spec->ask,
+        .is_brief = true,
     };
     if (sg_manager_create(t->m, &t->who, &c, created, t, &err) < 0)
         sg_task_end(t, err.kind == SG_UNAVAILABLE ? SG_TASK_UNAVAILABLE : SG_TASK_REFUSED, &err);
