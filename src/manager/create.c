@@ -379,14 +379,17 @@ static void row_written(struct sg_sandbox *s)
     }
 }
 
-/* A brief one's row and cell do not wait for each other: nobody will look for either after a crash,
- * and what there is of them is removed. */
+/* A brief one's row is not waited for: nobody looks for it after a crash, and a cell without a row
+ * is ended then. What is written of its work comes behind it in the store. */
 static void attempt(struct sg_sandbox *s)
 {
-    sg_life_expect(s, 1, s->is_brief ? cell_made : row_written);
-    sg_life_put_row(s, SBX_CREATING, SG_STORE_NORMAL);
-    if (s->is_brief)
+    if (s->is_brief) {
+        sg_row_put(s, SBX_CREATING, SG_STORE_NORMAL, NULL, NULL);
         ask_launcher(s);
+        return;
+    }
+    sg_life_expect(s, 1, row_written);
+    sg_life_put_row(s, SBX_CREATING, SG_STORE_NORMAL);
 }
 
 void sg_create_attempt(struct sg_sandbox *s)
