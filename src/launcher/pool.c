@@ -21,7 +21,10 @@
 /* So many at a time: one builds while the others' own processes do their part. */
 enum { MAX_MAKING = 3, MIN_FREE_MIB = 256, MIN_FREE_PART = 32 };
 
-static const uint64_t LEISURE_NS = 2 * MS;
+static const uint64_t LEISURE_NS = 2 * MS; /* after the last one was taken */
+static const uint64_t BURST_NS = 40 * MS;  /* but not longer than that */
+static const uint64_t BETWEEN_NS = 1 * MS; /* one and the next */
+enum { LOW_PART = 4 };                     /* of a pool: with less left nobody waits */
 static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 
@@ -143,15 +146,29 @@ static void step_at_leisure(struct sg_timer *t, uint64_t now_ns)
     step(SG_OWNER(t, struct sg_launcher, maker.leisure));
 }
 
-/* For those who wait at once. A refill comes a moment later: whoever took the parked one goes on
- * with it now, and would have to share the processor with the making of the next. */
 static void go_on(struct sg_launcher *l)
 {
     struct sg_maker *m = &l->maker;
-    if (m->wish_count)
+    const uint64_t now = sg_loop_now(l->loop);
+    if (m->wish_count) {
         sg_later_call(l->loop, &m->step);
-    else if (!m->is_off && !sg_timer_is_set(&m->leisure))
-        sg_timer_set(l->loop, &m->leisure, sg_loop_now(l->loop) + LEISURE_NS);
+    } else if (!m->is_off && !sg_timer_is_set(&m->leisure)) {
+        m->since_ns = now;
+        sg_timer_set(l->loop, &m->leisure, now + BETWEEN_NS);
+    }
+}
+
+/* For those who wait at once. A refill comes a moment later: whoever took the parked one goes on
+ * with it now, and would have to share the processor with the making of the next. So do those who
+ * take the next ones, as long as there are some. */
+static void put_off(struct sg_pool *p)
+{
+    struct sg_maker *m = &p->launcher->maker;
+    struct sg_loop *l = p->launcher->loop;
+    const uint64_t now = sg_loop_now(l);
+    if (sg_timer_is_set(&m->leisure) && p->parked_count > p->wanted / LOW_PART &&
+        now - m->since_ns < BURST_NS)
+        sg_timer_set(l, &m->leisure, now + LEISURE_NS);
 }
 
 static struct sg_wish *pop_wish(struct sg_pool *p)
@@ -235,6 +252,7 @@ int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *templat
     if (look_at_template(p, err) < 0)
         return -1;
     *ret = p->wishes ? NULL : pop_parked(p);
+    put_off(p);
     *ret_pool = p;
     return 0;
 }

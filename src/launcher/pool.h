@@ -46,6 +46,7 @@ struct sg_maker {
     unsigned wish_count;   /* of all pools */
     struct sg_later step;
     struct sg_timer leisure;
+    uint64_t since_ns;     /* `leisure` is waited for */
     struct sg_timer timer; /* looks after pressure, templates, and those that failed */
     bool is_short;         /* of memory: nothing is parked */
     bool is_off;           /* the launcher is ending */

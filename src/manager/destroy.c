@@ -14,6 +14,8 @@
 
 #include "base/banned.h"
 
+#define LEAVE_NS 60000000u
+
 void sg_destroy_forget(struct sg_sandbox *s)
 {
     struct sg_manager *m = s->manager;
@@ -81,6 +83,7 @@ static void row_written(struct sg_sandbox *s)
 
 void sg_destroy_begin(struct sg_sandbox *s)
 {
+    sg_timer_stop(s->manager->loop, &s->life->leave);
     if (sg_capture_begin(s))
         return;
     s->life->wants_end = false;
@@ -110,6 +113,32 @@ int sg_manager_destroy(struct sg_sandbox *s, const struct sg_who *who, sg_sandbo
     sg_start_stop(s);
     sg_life_settle(s);
     return 0;
+}
+
+/* ---- one that nobody waits for ---- */
+
+static void leave(struct sg_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    sg_life_settle(SG_OWNER(t, struct sg_life, leave)->s);
+}
+
+/* The end of a sandbox takes more of the machine than most commands in it: where many come one
+ * after the other, those that begin go before those that are over. Not where somebody might be
+ * refused because of one that could be gone, or waits for a volume of its. */
+void sg_destroy_soon(struct sg_sandbox *s, const struct sg_who *who)
+{
+    struct sg_manager *m = s->manager;
+    struct sg_err err;
+
+    if (s->life->op != OP_NONE || s->mounts.n || !sg_quota_is_ample(s->org, m)) {
+        (void)sg_manager_destroy(s, who, NULL, NULL, &err);
+        return;
+    }
+    sg_manager_audit(m, who, "sandbox.destroy", s, NULL);
+    s->life->wants_end = true;
+    s->life->leave.fire = leave;
+    sg_timer_set(m->loop, &s->life->leave, sg_loop_now(m->loop) + LEAVE_NS);
 }
 
 /* ---- all of them ---- */

@@ -125,6 +125,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_expiry_stop(s);
     sg_timer_stop(l, &life->clock);
     sg_timer_stop(l, &life->grace);
+    sg_timer_stop(l, &life->leave);
     sg_later_cancel(l, &life->bury);
     sg_later_cancel(l, &life->tell);
     sg_peer_free(s->peer);

@@ -58,6 +58,7 @@ struct sg_life {
     struct sg_later tell;
     unsigned refs;                /* answers that will come with a pointer to it */
     struct sg_timer clock, grace; /* of the step; for the launcher's word on a death */
+    struct sg_timer leave;        /* until the end that it wants is begun: sg_destroy_soon() */
     struct sg_later bury;
     uint64_t began_ns, settled_ns;
     enum sg_state row_state;
@@ -236,6 +237,8 @@ void sg_death_failed(struct sg_sandbox *s); /* the cell is gone: the row says so
 /* ---- destroy.c ---- */
 
 void sg_destroy_begin(struct sg_sandbox *s);
+/* As sg_manager_destroy() for nobody who waits: it may take a moment longer. */
+void sg_destroy_soon(struct sg_sandbox *s, const struct sg_who *who);
 /* The row is gone: out of every list and count. `with`: whom to answer what. */
 void sg_destroy_forget(struct sg_sandbox *s);
 
@@ -252,6 +255,8 @@ int sg_quota_fits(const struct sg_manager *m, struct sg_sandbox_limits *l, struc
 int sg_quota_admit(struct sg_manager *m, struct sg_org *org, const struct sg_sandbox_limits *l,
                    struct sg_err *err);
 void sg_quota_charge(struct sg_sandbox *s); /* without question: what lives already */
+/* Less than half of everything that is limited is used, by it and by all together. */
+bool sg_quota_is_ample(const struct sg_org *org, const struct sg_manager *m);
 int sg_quota_change(struct sg_sandbox *s, const struct sg_sandbox_limits *to, struct sg_err *err);
 void sg_quota_reduce(struct sg_sandbox *s);  /* it uses nothing any more, but is there */
 void sg_quota_release(struct sg_sandbox *s); /* all of it, once */

@@ -135,6 +135,17 @@ int sg_quota_admit(struct sg_manager *m, struct sg_org *org, const struct sg_san
     return 0;
 }
 
+bool sg_quota_is_ample(const struct sg_org *org, const struct sg_manager *m)
+{
+    bool is_ample = (!m->o.max_sandboxes || m->charged < m->o.max_sandboxes / 2) &&
+                    (!org->quota.sandboxes || org->sandboxes < org->quota.sandboxes / 2);
+    for (size_t i = 0; i < SG_COUNT(resources); i++) {
+        const uint64_t quota = value(&org->quota, resources[i].quota);
+        is_ample = is_ample && (!quota || value(org, resources[i].used) < quota / 2);
+    }
+    return is_ample;
+}
+
 /* ---- taking and giving back ---- */
 
 static void add(struct sg_org *org, const struct sg_sandbox_limits *l)

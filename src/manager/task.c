@@ -171,7 +171,7 @@ void sg_task_end(struct sg_task *t, enum sg_task_ending ending, const struct sg_
     } else { /* nobody has to wait for what nobody can see any more */
         s->is_leaving = true;
         finish(t);
-        (void)sg_manager_destroy(s, &who, NULL, NULL, &own);
+        sg_destroy_soon(s, &who);
     }
 }
 
