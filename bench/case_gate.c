@@ -236,7 +236,8 @@ static int open_box(struct gate *g, struct sg_err *err)
 
 static int measure(struct gate *g, struct sg_err *err)
 {
-    if (boxes(g, err) < 0 || open_box(g, err) < 0 || connects(g, err) < 0 || streams(g, err) < 0)
+    if (boxes(g, err) < 0 || open_box(g, err) < 0 || connects(g, err) < 0 || streams(g, err) < 0 ||
+        sg_bench_swap(g->b, &g->s, &g->http, err) < 0)
         return -1;
     return crowd(g, err);
 }

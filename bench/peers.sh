@@ -146,6 +146,7 @@ runtime = "$gvisor"
 resolvers = ["127.0.0.1:$names"]
 permit = ["127.0.0.1/32"]
 END
+    make_certificate && echo "ca_file = \"$dir/tls.pem\"" >>"$dir/service.toml"
     [ ${#containers[@]} = 0 ] || printf '%s\n' "${containers[@]:1}" >>"$dir/service.toml"
     SANDGLASS_CONFIG=$dir/service.toml setpriv --pdeathsig INT "$dir/inst/bin/sandglass" serve \
         >"$dir/service.log" 2>&1 &
@@ -158,11 +159,24 @@ END
     echo "$names" >"$dir/names.port"
 }
 
+# Of two names, which the gate's server of names takes to nginx; the gate trusts it.
+make_certificate()
+{
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=bench \
+        -addext subjectAltName=DNS:far.bench.test,DNS:swap.bench.test \
+        -keyout "$dir/tls.key" -out "$dir/tls.pem" 2>"$dir/tls.log"
+}
+
 # One worker, sendfile, no log: what it is best at.
 start_nginx()
 {
-    local port
+    local port tls secure=
     port=$(free_port)
+    tls=$(free_port)
+    if [ -f "$dir/tls.pem" ]; then
+        secure="listen 127.0.0.1:$tls ssl; ssl_certificate $dir/tls.pem; ssl_certificate_key $dir/tls.key;"
+        echo "$tls" >"$dir/tls.port"
+    fi
     mkdir -p "$dir/nginx"
     chmod 755 "$dir" "$dir/nginx"
     printf '{"status":"ok"}' >"$dir/nginx/small"
@@ -179,7 +193,8 @@ http {
     client_body_temp_path $dir/nginx-tmp; proxy_temp_path $dir/nginx-tmp; fastcgi_temp_path $dir/nginx-tmp;
     uwsgi_temp_path $dir/nginx-tmp; scgi_temp_path $dir/nginx-tmp;
     server {
-        listen 127.0.0.1:$port; root $dir/nginx;
+        listen 127.0.0.1:$port; $secure root $dir/nginx;
+        location /swapped { if (\$http_x_key = bench-secret-value) { return 204; } return 403; }
         location /put/ { dav_methods PUT; create_full_put_path on; client_max_body_size 1g; }
     }
 }
@@ -213,8 +228,8 @@ needs_of()
 {
     case $1 in
     run) echo image ;;
-    service | crowd | storage | gate | router) echo service ;;
-    http) echo service nginx ;;
+    service | crowd | storage | router) echo service ;;
+    gate | http) echo service nginx ;;
     sdk) echo base service nginx base_image ;;
     code) echo code service ;;
     tiers) echo image runsc service ;;

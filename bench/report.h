@@ -9,7 +9,7 @@
 #include "machine.h"
 
 enum sg_unit { SG_UNIT_MS, SG_UNIT_S, SG_UNIT_KIB, SG_UNIT_MIB, SG_UNIT_COUNT };
-enum { SG_REPORT_ROWS = 64 };
+enum { SG_REPORT_ROWS = 96 };
 
 struct sg_row {
     const char *case_name, *what;

@@ -20,14 +20,16 @@ static int read_number(const char *dir, const char *name, unsigned *ret)
 
 int sg_service_find(const struct sg_bench *b, struct sg_service *ret, struct sg_err *err)
 {
-    unsigned port = 0, nginx = 0, names = 0;
+    unsigned port = 0, nginx = 0, names = 0, tls = 0;
     if (read_number(b->dir, "service.port", &port) < 0)
         return sg_fail(err, SG_NOT_FOUND, "the service does not run");
     (void)read_number(b->dir, "nginx.port", &nginx);
     (void)read_number(b->dir, "names.port", &names);
+    (void)read_number(b->dir, "tls.port", &tls);
     *ret = (struct sg_service) { .port = (uint16_t)port,
                                  .nginx_port = (uint16_t)nginx,
-                                 .names_port = (uint16_t)names };
+                                 .names_port = (uint16_t)names,
+                                 .tls_port = (uint16_t)tls };
     (void)snprintf(ret->run_dir, sizeof ret->run_dir, "%s/run", b->dir);
     sg_auto_free char *local = sg_printf("%s/api.sock", ret->run_dir);
     struct sg_http h;

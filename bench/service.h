@@ -10,6 +10,7 @@ enum { SG_BENCH_ID = 24 };
 struct sg_service {
     uint16_t port, nginx_port; /* nginx_port 0: there is none */
     uint16_t names_port;       /* where the gate asks for names */
+    uint16_t tls_port;         /* of the same nginx; 0: there is none */
     char key[64];
     char run_dir[256];
 };
@@ -42,4 +43,7 @@ int sg_bench_gvisor(const struct sg_bench *b, const struct sg_service *s, struct
 int sg_bench_docker(const struct sg_bench *b, const struct sg_service *s, struct sg_err *err);
 int sg_case_tiers(const struct sg_bench *b, struct sg_err *err);
 int sg_case_gate(const struct sg_bench *b, struct sg_err *err);
+/* case_swap.c: rows of the same case, while its server of names runs. */
+int sg_bench_swap(const struct sg_bench *b, const struct sg_service *s, struct sg_http *h,
+                  struct sg_err *err);
 int sg_case_code(const struct sg_bench *b, struct sg_err *err);

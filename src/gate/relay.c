@@ -19,9 +19,10 @@
 #include "base/banned.h"
 
 enum {
-    PIPE_BYTES = 256 << 10,
-    CHUNK = PIPE_BYTES,
-    ROUNDS = 8,
+    PIPE_BYTES =
+        512 << 10,   /* twice as much, and a user has no room for as many pipes as are kept */
+    CHUNK = 1 << 20, /* a place in it holds up to 32 KiB of a socket's */
+    ROUNDS = 4,
     POOL_MAX = 64,
     PIECE = 4096,
     PIECES = 64
