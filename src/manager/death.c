@@ -135,6 +135,8 @@ void sg_death_begin(struct sg_sandbox *s)
     struct sg_life *life = s->life;
     struct sg_manager *m = s->manager;
 
+    if (sg_pause_keep_died(s))
+        return;
     sg_life_begin(s, OP_DEATH);
     sg_life_must(s, life->death);
     sg_life_cause(s, life->death_cause);

@@ -126,6 +126,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_timer_stop(l, &life->clock);
     sg_timer_stop(l, &life->grace);
     sg_timer_stop(l, &life->leave);
+    sg_timer_stop(l, &life->keep);
     sg_later_cancel(l, &life->bury);
     sg_later_cancel(l, &life->tell);
     sg_peer_free(s->peer);
@@ -142,7 +143,9 @@ void sg_life_free(struct sg_sandbox *s)
     free(s->snapshot);
     free(s->parent);
     free(s->paused_snapshot);
+    free(s->paused_files);
     free(life->snapshot_before);
+    free(life->keeping);
     free(s->door);
     sg_policy_done(&s->network);
     free(s->previews);
@@ -260,6 +263,7 @@ int sg_life_apply(struct sg_sandbox *s, enum sg_state_event e, struct sg_err *er
         return -1;
     sg_expiry_update(s);
     sg_cell_keep_time(s);
+    sg_pause_keep_update(s);
     return 0;
 }
 

@@ -26,6 +26,7 @@ enum sg_op {
     OP_START,
     OP_LIMIT,
     OP_SNAPSHOT,
+    OP_KEEP, /* the files of a frozen one: pause_keep.c */
     OP_DEATH,
     OP_DESTROY,
     OP_COUNT,
@@ -59,6 +60,7 @@ struct sg_life {
     unsigned refs;                /* answers that will come with a pointer to it */
     struct sg_timer clock, grace; /* of the step; for the launcher's word on a death */
     struct sg_timer leave;        /* until the end that it wants is begun: sg_destroy_soon() */
+    struct sg_timer keep;         /* when the files of a frozen one go to the disk */
     struct sg_later bury;
     uint64_t began_ns, settled_ns;
     enum sg_state row_state;
@@ -89,6 +91,8 @@ struct sg_life {
     struct sg_starting *starting;    /* of OP_CREATE: its start command (start.c) */
     struct sg_snapshot *snapshot;    /* of OP_SNAPSHOT */
     char *snapshot_before;           /* owned: of what is under way, should it fail */
+    char *keeping;                   /* owned: of OP_KEEP */
+    bool wants_resume;               /* which waits for OP_KEEP */
 
     uint64_t usage_at_ns, usage_cpu_ns, oom_kills; /* as of the last look */
     uint64_t disk_used_bytes;                      /* the same */
@@ -192,13 +196,23 @@ struct sg_tier_limits sg_cell_limits(const struct sg_sandbox_limits *l);
 /* ---- lifecycle.c ---- */
 
 void sg_pause_begin(struct sg_sandbox *s);
+void sg_resume_begin(struct sg_sandbox *s);
 void sg_stop_begin(struct sg_sandbox *s);
 
 /* ---- pause_disk.c ---- */
 
 void sg_pause_disk_begin(struct sg_sandbox *s);
 void sg_resume_disk_begin(struct sg_sandbox *s);
-void sg_pause_disk_forget(struct sg_sandbox *s); /* its snapshot, if there is one */
+void sg_pause_disk_forget(struct sg_sandbox *s); /* its snapshots, if there are any */
+
+/* ---- pause_keep.c ---- */
+
+void sg_pause_keep_update(struct sg_sandbox *s); /* after a change of state */
+void sg_pause_keep_drop(struct sg_sandbox *s);   /* it has run again */
+/* It has no cell any more, and its files are kept: it is paused with those. */
+void sg_pause_keep_fall(struct sg_sandbox *s, const char *cause);
+/* Its cell died: true where that is all there is to be done about it. */
+bool sg_pause_keep_died(struct sg_sandbox *s);
 
 /* ---- snapshot.c ---- */
 

@@ -95,11 +95,9 @@ static void running_written(struct sg_sandbox *s)
 {
     struct sg_err err;
 
-    if (sg_life_failed(s, &err)) { /* it runs; the row says "resuming", which is finished so */
-        sg_life_end(s, &err);
-        return;
-    }
-    sg_life_end(s, NULL);
+    const bool has_failed = sg_life_failed(s, &err);
+    sg_pause_keep_drop(s);
+    sg_life_end(s, has_failed ? &err : NULL); /* it runs, and "resuming" is finished so */
 }
 
 static void thawed(struct sg_sandbox *s)
@@ -131,7 +129,7 @@ static void resuming_written(struct sg_sandbox *s)
     sg_tier_thaw(s->manager->tier, s->id.s, sg_life_tier_answer, s);
 }
 
-static void resume_begin(struct sg_sandbox *s)
+void sg_resume_begin(struct sg_sandbox *s)
 {
     if (s->paused_snapshot) {
         sg_resume_disk_begin(s);
@@ -211,7 +209,7 @@ static const struct change {
     void (*begin)(struct sg_sandbox *s);
 } changes[OP_COUNT] = {
     [OP_PAUSE] = { "sandbox.pause", EV_PAUSE, SBX_PAUSED, sg_pause_begin },
-    [OP_RESUME] = { "sandbox.resume", EV_RESUME, SBX_RUNNING, resume_begin },
+    [OP_RESUME] = { "sandbox.resume", EV_RESUME, SBX_RUNNING, sg_resume_begin },
     [OP_STOP] = { "sandbox.stop", EV_STOP, SBX_STOPPED, sg_stop_begin },
     [OP_START] = { "sandbox.start", EV_START, SBX_RUNNING, start_begin },
 };
@@ -235,13 +233,18 @@ static int change_by(struct sg_sandbox *s, const struct sg_who *who, enum sg_op 
 
     if (demand(s, who, c->action, err) < 0)
         return -1;
-    if (s->life->op == OP_NONE && s->state == c->goal && !s->life->has_died) {
+    if ((s->life->op == OP_NONE || s->life->op == OP_KEEP) && s->state == c->goal &&
+        !s->life->has_died) {
         sg_life_soon(s, cb, arg);
         return 0;
     }
     if (c->goal == SBX_RUNNING && sg_budget_admit(s->manager, s->org, err) < 0)
         return sg_manager_denied(s->manager, who, c->action, s, err);
-    if (s->life->op != op) {
+    if (s->life->op == OP_KEEP && op == OP_RESUME && !s->life->has_died) {
+        if (!s->life->wants_resume)
+            sg_manager_audit(s->manager, who, c->action, s, NULL);
+        s->life->wants_resume = true;
+    } else if (s->life->op != op) {
         if (sg_state_next(s->state, c->event, &next, err) < 0)
             return -1;
         if (s->life->op != OP_NONE || s->life->has_died)

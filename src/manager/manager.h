@@ -38,6 +38,7 @@ struct sg_manager_options {
     struct sg_quota default_quota;
     uint64_t started, started_each;    /* with a start command running: in all, of a template */
     uint64_t reconcile_ms;             /* between two looks at everything */
+    uint64_t pause_files_ms;           /* from a pause to its files on the disk; 0: never */
     const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
     const char *gate_cert;             /* borrowed: what sandboxes with secrets trust; or NULL */
     const struct sg_nets *permitted;   /* private networks that rules may allow; NULL: none */

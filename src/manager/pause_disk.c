@@ -26,6 +26,9 @@ static void forget(struct sg_sandbox *s)
 void sg_pause_disk_forget(struct sg_sandbox *s)
 {
     forget(s);
+    if (s->paused_files)
+        sg_tier_forget(s->manager->tier, s->paused_files, NULL, NULL);
+    free(sg_take_ptr(&s->paused_files));
 }
 
 /* ---- pause ---- */

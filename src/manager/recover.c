@@ -101,8 +101,10 @@ static void finish(struct sg_manager *m)
     m->report = m->counting;
     sg_recover_free(m);
     m->is_ready = true;
-    for (struct sg_sandbox *s = m->oldest; s; s = s->newer)
+    for (struct sg_sandbox *s = m->oldest; s; s = s->newer) {
         sg_expiry_update(s);
+        sg_pause_keep_update(s);
+    }
     sg_usage_start(m);
     sg_gc_start(m);
     sg_samples_start(m);
@@ -167,6 +169,8 @@ static void adoption_over(struct sg_sandbox *s)
 
     if (was_stopping)
         sg_life_must(s, EV_FAIL); /* as if it ran; then it is stopped again */
+    if (s->state != SBX_PAUSED)
+        sg_pause_keep_drop(s);
     sg_life_end(s, NULL);
     if (was_stopping && s->life->op == OP_NONE && s->state == SBX_RUNNING)
         sg_stop_begin(s);
@@ -304,10 +308,13 @@ static void destroy_orphan(struct sg_manager *m, const char *id)
 }
 
 /* Paused without its memory, or on the way back from that: the files are in its snapshot, and a
- * cell that is there is of no use. One on the way into it was promised to nobody: what has a cell
- * goes on as one that is frozen. */
-static bool is_on_disk(struct sg_sandbox *s)
+ * cell that is there is of no use. So is one that was frozen and has no cell any more, if its files
+ * are kept. One on the way into it was promised to nobody: what has a cell goes on as one that is
+ * frozen. */
+static bool is_on_disk(struct sg_sandbox *s, bool has_cell)
 {
+    if (!has_cell && s->paused_files && (s->state == SBX_PAUSED || s->state == SBX_RESUMING))
+        sg_pause_keep_fall(s, LOST);
     if (!s->paused_snapshot)
         return false;
     if (s->state == SBX_PAUSED || s->state == SBX_RESUMING)
@@ -340,7 +347,7 @@ static void decide(struct sg_sandbox *s, bool has_cell)
         sg_exec_recover(s, nothing, NULL);
         if (has_cell)
             destroy_orphan(m, s->id.s);
-    } else if (is_on_disk(s)) {
+    } else if (is_on_disk(s, has_cell)) {
         leave_on_disk(s, has_cell);
     } else if (s->state == SBX_CREATING) { /* a fresh attempt was under way */
         sg_exec_recover(s, nothing, NULL);

@@ -149,6 +149,7 @@ static void write_spec(const struct sg_sandbox *s, struct sg_buf *out)
     write_text(&j, "snapshot", s->snapshot);
     write_text(&j, "parent", s->parent);
     write_text(&j, "pausedSnapshot", s->paused_snapshot);
+    write_text(&j, "pausedFiles", s->paused_files);
     sg_json_key(&j, "metadata");
     sg_pairs_write(&j, &s->metadata);
     sg_json_key(&j, "env");
@@ -219,7 +220,7 @@ struct spec {
     uint64_t timeout_ms, idle_ms, retries_left, retries_used, checkpoint_every;
     bool pauses, was_parked, is_known, is_ending, drops_memory, is_pooled, is_internal, is_brief;
     const struct sg_jval *mounts, *traits, *previews, *captures, *credentials;
-    const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *built;
+    const char *tier, *decision, *door, *snapshot, *parent, *paused_snapshot, *paused_files, *built;
 };
 
 struct preview_doc {
@@ -276,6 +277,7 @@ static const struct sg_jfield spec_fields[] = {
     { "snapshot", SG_JT_STRING, offsetof(struct spec, snapshot), 0, 0, false },
     { "parent", SG_JT_STRING, offsetof(struct spec, parent), 0, 0, false },
     { "pausedSnapshot", SG_JT_STRING, offsetof(struct spec, paused_snapshot), 0, 0, false },
+    { "pausedFiles", SG_JT_STRING, offsetof(struct spec, paused_files), 0, 0, false },
     { "mounts", SG_JT_ARRAY, offsetof(struct spec, mounts), 0, 0, false },
     { "isInternal", SG_JT_BOOL, offsetof(struct spec, is_internal), 0, 0, false },
     { "isBrief", SG_JT_BOOL, offsetof(struct spec, is_brief), 0, 0, false },
@@ -377,6 +379,7 @@ static int read_spec(struct sg_sandbox *s, const char *text, struct sg_err *err)
     s->snapshot = copy(spec.snapshot);
     s->parent = copy(spec.parent);
     s->paused_snapshot = copy(spec.paused_snapshot);
+    s->paused_files = copy(spec.paused_files);
     return 0;
 }
 

@@ -70,9 +70,10 @@ struct sg_sandbox {
     struct sg_org *org;
     enum sg_state state;
     char *template, *cause; /* owned; cause "": none */
-    /* Owned; NULL: none. The snapshot and the sandbox that it was made of; and the one that it is
-     * while its memory is not kept, which is nobody else's. */
-    char *snapshot, *parent, *paused_snapshot;
+    /* Owned; NULL: none. The snapshot and the sandbox that it was made of; the one that it is while
+     * its memory is not kept, which is nobody else's; and the one that it would be, should its
+     * memory be lost while it is frozen. */
+    char *snapshot, *parent, *paused_snapshot, *paused_files;
     struct sg_pairs metadata, env;
     struct sg_traits traits;
     char *built;       /* owned: id of the template (built.h) that it was made of; NULL: none */

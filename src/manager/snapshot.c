@@ -488,9 +488,12 @@ static bool is_known(const struct sg_manager *m, const char *id)
 {
     if (sg_map_find(&m->snapshots, id))
         return true;
-    for (const struct sg_sandbox *s = m->newest; s; s = s->older)
-        if (s->paused_snapshot && strcmp(s->paused_snapshot, id) == 0)
-            return true;
+    for (const struct sg_sandbox *s = m->newest; s; s = s->older) {
+        const char *const own[] = { s->paused_snapshot, s->paused_files, s->life->keeping };
+        for (size_t i = 0; i < SG_COUNT(own); i++)
+            if (own[i] && strcmp(own[i], id) == 0)
+                return true;
+    }
     return false;
 }
 

@@ -377,18 +377,27 @@ def loops():
 
 def test_snapshots_and_pauses_survive_every_kill_and_the_end_of_the_machine(root):
     before = loops()
-    with Service(pool=1) as service:
+    with Service(pool=1, settings={"pause_files": "100ms"}) as service:
         operator = service.operator
-        box, paused, running = (Box(operator, {"timeoutMs": 0}) for _ in range(3))
+        box, paused, frozen, running = (Box(operator, {"timeoutMs": 0}) for _ in range(4))
         out(box, "echo kept > f")
         made = snapshot(box, name="kept")
         out(paused, "echo slept > f")
         operator.post(f"{paused.path}/pause", {"memory": False}, expect=200)
+        out(frozen, "echo cold > f")
+        sleeper = frozen.spawn("sleep 1000")["id"]
+        assert operator.post(f"{frozen.path}/pause", expect=200)["paused"] == "memory"
+        wait_for(lambda: frozen.get()["filesKept"], 60, "the files on the disk")
+        operator.post(f"{frozen.path}/resume", expect=200)  # what is kept is what was there at the last pause
+        out(frozen, "echo colder > f")
+        operator.post(f"{frozen.path}/pause", expect=200)
+        wait_for(lambda: frozen.get()["filesKept"], 60, "the files on the disk")
         out(running, "echo on > f")
         for kill in (service.kill9_daemon, service.kill9_launcher):
             kill()
             service.wait_ready()
             assert out(running, "cat f") == "on\n" and paused.get()["paused"] == "disk"
+            assert frozen.get()["paused"] == "memory" and frozen.get()["filesKept"]
             assert out(Box(operator, {"template": "kept"}), "cat f") == "kept\n"
         # As a restart of the machine: no process, no record of one, no mount is left.
         service.end(9)
@@ -399,6 +408,10 @@ def test_snapshots_and_pauses_survive_every_kill_and_the_end_of_the_machine(root
         service.start()
         operator.post(f"{paused.path}/resume", expect=200)
         assert out(paused, "cat f") == "slept\n"
+        assert (frozen.state(), frozen.get()["paused"], frozen.get()["filesKept"]) == ("paused", "disk", True)
+        assert frozen.execution(sleeper)["ending"] == "lost"
+        operator.post(f"{frozen.path}/resume", expect=200)
+        assert out(frozen, "cat f") == "colder\n"
         assert out(Box(operator, {"template": made["id"]}), "cat f") == "kept\n"
         assert running.state() == "failed"
     assert loops() == before

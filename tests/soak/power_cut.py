@@ -4,8 +4,8 @@
 The state directory (database and pool image) lies on a btrfs of our own. A snapshot of that is what
 a disk would hold had the power gone at that moment: what the service had sent to the disk is there,
 of the rest any part may be. Each is mounted elsewhere and served by a fresh service: every
-snapshot and pause that had been acknowledged before the cut must be there, whole; what had not been
-is absent or whole.
+snapshot and pause that had been acknowledged before the cut must be there, whole, and of a pause with
+memory the files, once it was said that they are kept; what had not been is absent or whole.
 
     python3 tests/soak/power_cut.py [CUTS]
 """
@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import leaks  # noqa: E402
 import web  # noqa: E402
-from service import Box, Service  # noqa: E402
+from service import Box, Service, wait_for  # noqa: E402
 
 FILES = "for i in $(seq 40); do echo %s $i > f$i; done; head -c 3M /dev/urandom > big; sha256sum f* big > sums"
 CHECK = "sha256sum --quiet -c sums && wc -l < sums"
@@ -65,7 +65,8 @@ class Worker(threading.Thread):
             made = self.client.post(f"{box.path}/snapshots", {}, expect=201)["id"]
             self.snapshots[made] = box.id
             if round_number % 2:
-                self.client.post(f"{box.path}/pause", {"memory": False}, expect=200)
+                self.client.post(f"{box.path}/pause", {"memory": round_number % 4 == 3}, expect=200)
+                wait_for(lambda kept=box: kept.get()["filesKept"], 60, "the files of a paused sandbox on the disk")
                 self.paused[box.id] = box.id
             else:
                 box.destroy()
@@ -113,7 +114,7 @@ def cuts(binary, count, seed=None):
     rng = random.Random(seed)
     with leaks.mount_folder() as folder, disk(folder) as place:
         with Service(pool=1, binary=binary, folder=place / "live",
-                     settings={"storage_size": "4g"}) as service:
+                     settings={"storage_size": "4g", "pause_files": "20ms"}) as service:
             worker = Worker(service)
             worker.start()
             taken = []

@@ -65,7 +65,8 @@ struct rig {
     unsigned fails[SG_MSG_TYPE_COUNT]; /* how many of the next ones fail */
     enum sg_kind fail_kind;
     char row_seen[SG_MSG_TYPE_COUNT][16]; /* state of the row when it was asked */
-    bool holds_creates, hangs_up_on_hello, looks_into_store, has_pool;
+    bool holds_creates, hangs_up_on_hello, looks_into_store, has_pool, holds_snapshots;
+    unsigned snapshots, held_snapshot; /* how many there are; the question of one, or 0 */
     struct held *held;
     uint64_t cpu_ns, mem_bytes, oom_kills;
     int handed_fd; /* what init answers OPEN with; 0: nothing */
@@ -199,7 +200,7 @@ static inline void reply_cell(struct rig *r, struct cell *c, uint32_t id)
     struct sg_msg m = { .type = SG_MSG_L_CELL };
 
     m.l_cell = (struct sg_msg_l_cell) {
-        .flags = SG_L_PARKED,
+        .flags = SG_L_PARKED | (r->has_pool ? SG_L_POOL : 0u),
         .pid = 4242,
         .template = sg_text_of(c->template),
         .user = sg_text_of("user"),
@@ -333,6 +334,19 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     case SG_MSG_L_SNAPSHOTS:
         m.type = SG_MSG_L_LISTED;
         break;
+    case SG_MSG_L_SNAPSHOT:
+        assert_true(c->is_frozen && q->l_snapshot.flags == SG_L_STAY_FROZEN);
+        m.type = SG_MSG_L_SNAPPED;
+        if (r->holds_snapshots && (r->held_snapshot = q->id))
+            return;
+        r->snapshots++;
+        break;
+    case SG_MSG_L_FORGET:
+        r->snapshots--;
+        break;
+    case SG_MSG_L_STORAGE:
+        m.type = SG_MSG_L_STORED;
+        break;
     case SG_MSG_L_VOLUME_MAKE:
     case SG_MSG_L_VOLUME_LIMIT:
     case SG_MSG_L_VOLUME_REMOVE:
@@ -353,7 +367,8 @@ static inline void launcher_take(struct rig *r, const struct sg_msg *q)
 {
     bool has_name = q->type != SG_MSG_L_HELLO && q->type != SG_MSG_L_LIST &&
                     q->type != SG_MSG_L_SNAPSHOTS && q->type != SG_MSG_L_POOL &&
-                    q->type != SG_MSG_L_TEMPLATES &&
+                    q->type != SG_MSG_L_TEMPLATES && q->type != SG_MSG_L_FORGET &&
+                    q->type != SG_MSG_L_STORAGE &&
                     !(q->type >= SG_MSG_L_VOLUME_MAKE && q->type <= SG_MSG_L_SYNC &&
                       q->type != SG_MSG_L_MOUNT) &&
                     q->type != SG_MSG_L_VOLUME_LIMIT;

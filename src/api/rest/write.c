@@ -123,8 +123,11 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     sg_rest_put_text(j, "storage", s->is_pooled ? "pool" : "tmpfs");
     sg_rest_put_text(j, "snapshot", s->snapshot);
     sg_rest_put_text(j, "parent", s->parent);
-    if (s->state == SBX_PAUSED) /* what is kept of it, and until when */
+    if (s->state == SBX_PAUSED) { /* what is kept of it, and until when */
         sg_rest_put_text(j, "paused", s->paused_snapshot ? "disk" : "memory");
+        sg_json_key(j, "filesKept");
+        sg_json_bool(j, s->paused_snapshot || s->paused_files);
+    }
     sg_json_key(j, "network");
     sg_net_put(j, &s->network);
     sg_json_close(j, '}');
