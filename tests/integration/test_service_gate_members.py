@@ -209,6 +209,16 @@ def test_what_lies_above_holds_for_members_too(gate_service):
     tenant.delete(f"/v1/sandboxes/{box}", expect=204)
 
 
+def test_a_door_that_does_not_know_networks_does_not_clear_them(gate_service, db):
+    op = gate_service.operator
+    box = op.post("/sandboxes", {"templateID": "host"}, expect=201)["sandboxID"]
+    op.put(f"/v1/sandboxes/{box}/network", team("door"), expect=200)
+    op.put(f"/sandboxes/{box}/network", {"denyOut": ["0.0.0.0/0"]}, expect=204)
+    assert op.get(f"/v1/sandboxes/{box}/network", expect=200)["networks"] == ["team"]
+    assert db.one("name", "door.team.internal")[0].startswith("198.18.")
+    op.delete(f"/v1/sandboxes/{box}", expect=204)
+
+
 def test_the_command_line(gate_service, db):
     def cli(*words):
         return gate_service.runner.sandglass(*words, env={"SANDGLASS_CONFIG": str(gate_service.config)})
