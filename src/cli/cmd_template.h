@@ -68,6 +68,9 @@ int sg_template_import(const struct sg_import *in, struct sg_progress *p,
 int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host, int archive_fd,
                       const char *dir, const char *const *flags, struct sg_buf *summary,
                       struct sg_err *err);
+/* The same, but a tree becomes the parts of an image; `config_fd` says how it is run. */
+int sg_pack_in_cell(const struct sg_import *in, const struct sg_template *host, int config_fd,
+                    const char *root, const char *dir, struct sg_buf *summary, struct sg_err *err);
 
 struct sg_jval;
 /* That JSON. `ret_image` may be NULL. */
@@ -91,6 +94,24 @@ int sg_import_commit(const struct sg_import *in, struct sg_stage *stage, struct 
 /* Layers of what failed and of what was replaced go. After the stage has gone. */
 void sg_import_sweep(const char *state_dir);
 int sg_import_print(const struct sg_cli *cli, const char *name, const struct sg_import_result *r);
+
+/* ---- the other way ---- */
+
+/* An image that lies as an OCI layout in `dir_fd`, ready to leave. */
+struct sg_leaving {
+    struct sg_stage stage;
+    int dir_fd;                /* owned: oci-layout, index.json, manifest.json, blobs/sha256/ */
+    struct sg_oci_image image; /* without what is in its configuration */
+    struct sg_arena arena;
+    size_t n; /* different blobs; the last is the manifest */
+    struct sg_oci_hex *blobs;
+};
+/* Of an image as it came; of any other template one is made, with one layer. `reference` is the
+ * name in it. */
+int sg_leaving_make(struct sg_leaving *l, const struct sg_cli *cli, const char *name,
+                    const char *reference, struct sg_progress *p, struct sg_err *err);
+void sg_leaving_done(struct sg_leaving *l);
+#define sg_auto_leaving __attribute__((cleanup(sg_leaving_done))) struct sg_leaving
 
 /* Runs `in->program` on the root at `layer`. That it fails is told, and no failure of ours: what it
  * makes is an improvement. */

@@ -31,6 +31,7 @@ enum { MAX_FLAGS = 16 };
 
 #define LAYER_INSIDE  "/layer"
 #define UNPACK_INSIDE "/run/sandglass-unpack"
+#define ROOT_INSIDE   "/tree"
 
 char *sg_find_beside(const char *const *candidates, size_t count, struct sg_err *err)
 {
@@ -75,9 +76,15 @@ static int fail_unpack(const struct sg_import *in, const struct sg_run_result *r
     return sg_fail(err, SG_DENIED, "unpacking failed: %s", *why ? why : "no reason given");
 }
 
-int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host, int archive_fd,
-                      const char *dir, const char *const *flags, struct sg_buf *summary,
-                      struct sg_err *err)
+struct program {
+    int in_fd;
+    const char *dir;         /* on this machine: what it may write */
+    const char *root;        /* what it may read beside; NULL: nothing */
+    const char *const *argv; /* NULL-terminated; the program itself is put before it */
+};
+
+static int run_program(const struct sg_import *in, const struct sg_template *host,
+                       const struct program *what, struct sg_buf *summary, struct sg_err *err)
 {
     static const char *const places[] = { "../libexec/sandglass/sandglass-unpack",
                                           "../unpack/sandglass-unpack" };
@@ -98,7 +105,7 @@ int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host
         .workdir = "/tmp",
         .timeout_ms = UNPACK_TIMEOUT_MS,
         .output_bytes = SUMMARY_BYTES + MESSAGE_BYTES,
-        .in_fd = archive_fd,
+        .in_fd = what->in_fd,
         .out_fd = -1,
         .err_fd = -1,
         .out_capture = summary,
@@ -107,25 +114,27 @@ int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host
     if (sg_run_prepare(&run.cell.is_rootless, err) < 0)
         return -1;
     sg_run_use_template(&run.cell, host);
-    bool is_one_user = run.cell.is_rootless;
+    const unsigned as_inside = run.cell.is_rootless ? 0 : SG_BIND_IDMAP;
     struct sg_bind *binds = run.cell.binds;
-    binds[run.cell.bind_count++] =
-        (struct sg_bind) { dir, LAYER_INSIDE, is_one_user ? 0 : SG_BIND_IDMAP };
+    binds[run.cell.bind_count++] = (struct sg_bind) { what->dir, LAYER_INSIDE, as_inside };
     binds[run.cell.bind_count++] = (struct sg_bind) { program, UNPACK_INSIDE, SG_BIND_READ_ONLY };
+    if (what->root)
+        binds[run.cell.bind_count++] =
+            (struct sg_bind) { what->root, ROOT_INSIDE, as_inside | SG_BIND_READ_ONLY };
 
     const char *argv[MAX_FLAGS + 6] = { UNPACK_INSIDE };
     size_t n = 1;
     const struct {
         bool is_set;
         const char *flag;
-    } usual[] = { { is_one_user, "--one-user" },
+    } usual[] = { { run.cell.is_rootless, "--one-user" },
                   { in->grants_sudo, "--keep-setuid" },
                   { in->skips_devices, "--skip-devices" } };
-    for (size_t i = 0; i < SG_COUNT(usual); i++)
+    for (size_t i = 0; !what->root && i < SG_COUNT(usual); i++)
         if (usual[i].is_set)
             argv[n++] = usual[i].flag;
-    for (size_t i = 0; i < MAX_FLAGS && flags[i]; i++)
-        argv[n++] = flags[i];
+    for (size_t i = 0; i < MAX_FLAGS && what->argv[i]; i++)
+        argv[n++] = what->argv[i];
     argv[n] = LAYER_INSIDE;
     char *env[] = { (char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL };
     run.argv = (char *const *)(uintptr_t)argv;
@@ -134,10 +143,26 @@ int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host
     struct sg_run_result result;
     bool is_command = false;
     if (sg_run(NULL, &run, &result, &is_command, err) < 0)
-        return sg_wrap(err, "unpack in a sandbox");
+        return sg_wrap(err, "%s in a sandbox", what->root ? "pack" : "unpack");
     if (result.ending != SG_END_EXIT || result.code != 0)
         return fail_unpack(in, &result, &said, err);
     return 0;
+}
+
+int sg_unpack_in_cell(const struct sg_import *in, const struct sg_template *host, int archive_fd,
+                      const char *dir, const char *const *flags, struct sg_buf *summary,
+                      struct sg_err *err)
+{
+    const struct program what = { .in_fd = archive_fd, .dir = dir, .argv = flags };
+    return run_program(in, host, &what, summary, err);
+}
+
+int sg_pack_in_cell(const struct sg_import *in, const struct sg_template *host, int config_fd,
+                    const char *root, const char *dir, struct sg_buf *summary, struct sg_err *err)
+{
+    static const char *const flags[] = { "--pack", ROOT_INSIDE, NULL };
+    const struct program what = { .in_fd = config_fd, .dir = dir, .root = root, .argv = flags };
+    return run_program(in, host, &what, summary, err);
 }
 
 static uint64_t number_of(const struct sg_jval *v, const char *key)

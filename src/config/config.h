@@ -116,6 +116,8 @@ struct sg_config {
     char *tag;                /* snapshot, template build */
     char *dockerfile, *ready; /* template build */
     char *image, *platform;   /* template import, pull */
+    char *registry_ca, *registry_auth; /* template pull, push; "": the usual */
+    struct sg_strlist registry_insecure;
     struct sg_strlist build_args;
     char *config_file; /* --config; "" when not given */
 };

@@ -20,7 +20,8 @@ enum {
     SG_DAEMON_ID = 0x6ffffffe,
     SG_GATE_ID = 0x6ffffffd,
     SG_KEEPER_ID = 0x6ffffffc,
-    SG_EXPORT_ID = 0x6ffffffb
+    SG_EXPORT_ID = 0x6ffffffb,
+    SG_REGISTRY_ID = 0x6ffffffa
 };
 /* just below those of the cells */
 

@@ -9,6 +9,10 @@
  * --images: an archive of an image (an OCI layout, `docker save`) is taken apart into its blobs,
  * which are layers and are then unpacked one by one with --layer and the digest in --diff.
  *
+ *   sandglass-unpack --pack ROOT DIRECTORY
+ *
+ * is the other way: a tree into the parts of an image, by a configuration from stdin.
+ *
  * Runs inside a cell that shows it only the new layer, because decoders are where archives attack.
  * Landlock is a second wall for the same case: it also holds where the program is run by hand, and
  * it takes away even what the cell has beside the layer. Without Landlock the summary says so.
@@ -25,7 +29,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "sys/landlock.h"
-#include "unpack/unpack.h"
+#include "unpack/pack.h"
 
 #include "base/banned.h"
 
@@ -165,6 +169,22 @@ static int print_summary(const struct sg_unpack_result *r, bool has_landlock, st
     return 0;
 }
 
+static int pack(const char *root, const char *dir, struct sg_arena *a, struct sg_err *err)
+{
+    struct sg_unpack_result result;
+    sg_auto_buf config;
+    sg_buf_init(&config, SUMMARY_BYTES);
+    sg_auto_fd from = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_fd to = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || to < 0)
+        return sg_fail_sys(err, "open %s", sg_quote(from < 0 ? root : dir).s);
+    if (sg_buf_read_fd(&config, STDIN_FILENO, "configuration", err) < 0 ||
+        sg_pack(from, to, (struct sg_str) { (const char *)config.p, config.n }, a, &result, err) <
+            0)
+        return -1;
+    return print_summary(&result, false, err);
+}
+
 static int unpack(const char *dir, const struct sg_unpack_options *options, struct sg_err *err)
 {
     sg_auto_fd target = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -185,7 +205,6 @@ static int unpack(const char *dir, const struct sg_unpack_options *options, stru
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     struct sg_err err = { 0 };
     struct sg_unpack_options options = sg_unpack_defaults();
     const char *dir = NULL;
@@ -193,12 +212,14 @@ int main(int argc, char **argv)
     sg_arena_init(&images.arena, SG_OCI_ARENA);
     images.platform = sg_oci_platform_own();
     options.platform = &images.platform;
-    bool is_usage = parse_arguments(argv, &options, &images, &dir, &err) < 0;
+    const bool is_pack = argc == 4 && strcmp(argv[1], "--pack") == 0;
+    bool is_usage = !is_pack && parse_arguments(argv, &options, &images, &dir, &err) < 0;
     if (!is_usage) {
         (void)setlocale(LC_CTYPE, "C.UTF-8"); /* so that names in pax headers arrive unchanged */
         (void)umask(0077);
         limit_memory();
-        if (unpack(dir, &options, &err) == 0)
+        if ((is_pack ? pack(argv[2], argv[3], &images.arena, &err) : unpack(dir, &options, &err)) ==
+            0)
             return 0;
     }
     (void)fprintf(stderr, "sandglass-unpack: %s\n", err.msg);
