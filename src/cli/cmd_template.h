@@ -113,6 +113,10 @@ int sg_leaving_make(struct sg_leaving *l, const struct sg_cli *cli, const char *
 void sg_leaving_done(struct sg_leaving *l);
 #define sg_auto_leaving __attribute__((cleanup(sg_leaving_done))) struct sg_leaving
 
+/* The template of an image of a registry, which is pulled where it is not there. Returns its name,
+ * owned; NULL on failure. */
+char *sg_template_pull_missing(struct sg_cli *cli, const char *image, struct sg_err *err);
+
 /* Runs `in->program` on the root at `layer`. That it fails is told, and no failure of ours: what it
  * makes is an improvement. */
 int sg_template_finish(const struct sg_import *in, const char *layer, bool is_idmapped,

@@ -415,14 +415,39 @@ static int read_file(struct job *j, struct sg_err *err)
     return 0;
 }
 
+/* FROM names an image of a registry where it could not be a template's name. */
+static bool is_of_registry(const char *image)
+{
+    const char *colon = strrchr(image, ':');
+    return !sg_starts_with(image, "e2bdev/") && !sg_starts_with(image, "docker.io/e2bdev/") &&
+           (strchr(image, '/') || strchr(image, '@') || (colon && strcmp(colon, ":latest") != 0));
+}
+
+/* Images become templates of this machine first, and then are what the build stands on. */
+static int pull_images(struct job *j, struct sg_err *err)
+{
+    for (size_t i = 0; i < j->file.n; i++) {
+        struct sg_docker_stage *s = &j->file.stages[i];
+        if (!s->image || !is_of_registry(s->image))
+            continue;
+        sg_auto_free char *name = sg_template_pull_missing(j->cli, s->image, err);
+        if (!name)
+            return -1;
+        sg_cli_note(j->cli, "FROM %s: template %s", s->image, name);
+        s->image = sg_arena_copy(&j->file.arena, name, strlen(name));
+        if (!s->image)
+            return sg_fail(err, SG_EXHAUSTED, "the Dockerfile is too large");
+    }
+    return 0;
+}
+
 static int build(struct job *j, struct sg_err *err)
 {
     const char *dir = j->cli->arg_count > 1 ? j->cli->args[1] : ".";
     sg_auto_buf body;
     const struct sg_jval *v;
     sg_buf_init(&body, BODY_BYTES);
-    if (read_file(j, err) < 0 || sg_context_open(&j->context, dir, err) < 0 ||
-        write_body(j, &body, err) < 0 ||
+    if (sg_context_open(&j->context, dir, err) < 0 || write_body(j, &body, err) < 0 ||
         sg_api_call(&j->api, "POST", "/v1/builds", &body, &v, err) < 0)
         return -1;
     (void)snprintf(j->build, sizeof j->build, "%s", sg_api_text(v, "id"));
@@ -436,13 +461,16 @@ int sg_template_dockerfile(struct sg_cli *cli)
     struct job j = { .cli = cli, .context.fd = -1, .signal_fd = -1 };
     struct sg_err err = { 0 };
     sigset_t ends;
+    int got = read_file(&j, &err);
+    if (got == 0 && cli->config.pull)
+        got = pull_images(&j, &err); /* while an interrupt still ends us */
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &ends, NULL);
     j.signal_fd = signalfd(-1, &ends, SFD_CLOEXEC);
     sg_api_open(&j.api, cli);
-    const int got = build(&j, &err);
+    got = got == 0 ? build(&j, &err) : -1;
     if (got == 0 && cli->config.json) {
         (void)sg_api_print(&j.api.reply);
     } else if (got == 0) {

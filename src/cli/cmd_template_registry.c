@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -222,6 +223,13 @@ static int fetch(struct sg_cli *cli, const struct sg_oci_ref *ref, struct sg_sta
     return 0;
 }
 
+/* How template.toml says where it came from. */
+static char *format_reference(const struct sg_oci_ref *ref)
+{
+    return sg_printf("%s/%s%s%s%s%s", ref->account, ref->repository, *ref->tag ? ":" : "", ref->tag,
+                     *ref->hex.s ? "@sha256:" : "", ref->hex.s);
+}
+
 static int pull_into(struct sg_cli *cli, struct sg_import *in, const struct sg_oci_ref *ref,
                      const struct sg_template *host, struct sg_stage *stage, struct sg_progress *p,
                      struct sg_import_result *ret, struct sg_err *err)
@@ -233,6 +241,9 @@ static int pull_into(struct sg_cli *cli, struct sg_import *in, const struct sg_o
         openat(stage->store_fd, PARTS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (parts < 0)
         return sg_fail_sys(err, "open the directory for downloads");
+    /* One at a time: what one lays down another would take away. */
+    if (flock(parts, LOCK_EX) < 0)
+        return sg_fail_sys(err, "wait for another pull");
     sweep_parts(parts);
     struct sg_oci_image image;
     sg_auto_arena a;
@@ -290,6 +301,44 @@ int sg_cmd_template_pull(struct sg_cli *cli)
         return sg_cli_fail(cli, &err);
     }
     return sg_import_print(cli, name, &result);
+}
+
+/* "alpine-3.20" of docker.io/library/alpine:3.20. */
+static char *name_for(const struct sg_oci_ref *ref)
+{
+    const char *last = strrchr(ref->repository, '/');
+    char *name = sg_printf("%.40s-%.20s", last ? last + 1 : ref->repository,
+                           *ref->tag ? ref->tag : ref->hex.s);
+    for (char *c = name; *c; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
+    return name;
+}
+
+static bool is_pulled(const struct sg_cli *cli, const char *name, const struct sg_oci_ref *ref)
+{
+    struct sg_err ignored;
+    sg_auto_template t = { .lock_fd = -1 };
+    sg_auto_free char *reference = format_reference(ref);
+    return sg_template_open(cli->config.state_dir, name, &t, &ignored) == 0 && t.reference &&
+           strcmp(t.reference, reference) == 0;
+}
+
+char *sg_template_pull_missing(struct sg_cli *cli, const char *image, struct sg_err *err)
+{
+    struct sg_oci_ref ref;
+    struct sg_import_result unused;
+    if (sg_oci_ref_parse(image, &ref, err) < 0)
+        return NULL;
+    sg_auto_free char *name = name_for(&ref);
+    if (!is_pulled(cli, name, &ref)) {
+        const int got = pull(cli, name, &ref, &unused, err);
+        sg_import_sweep(cli->config.state_dir);
+        if (got < 0) {
+            (void)sg_wrap(err, "pull %s", sg_quote(image).s);
+            return NULL;
+        }
+    }
+    return sg_take_ptr(&name);
 }
 
 /* ---- push ---- */

@@ -113,9 +113,10 @@ struct sg_config {
     uint64_t days, checkpoint_every; /* gc; create */
     struct sg_strlist captures;      /* create */
     uint64_t hook_wait_ms;
-    char *tag;                /* snapshot, template build */
-    char *dockerfile, *ready; /* template build */
-    char *image, *platform;   /* template import, pull */
+    char *tag;                         /* snapshot, template build */
+    char *dockerfile, *ready;          /* template build */
+    char *image, *platform;            /* template import, pull */
+    bool pull;                         /* template build */
     char *registry_ca, *registry_auth; /* template pull, push; "": the usual */
     struct sg_strlist registry_insecure;
     struct sg_strlist build_args;

@@ -177,7 +177,7 @@ __extension__ typedef unsigned __int128 sg_command_set;
     (SG_FOR_TEMPLATE_LIST | SG_FOR_TEMPLATE_BUILD | SG_FOR_TEMPLATE_IMPORT |                       \
      SG_FOR_TEMPLATE_EXPORT | SG_FOR_TEMPLATE_PULL | SG_FOR_TEMPLATE_PUSH | SG_FOR_TEMPLATE_RM)
 #define SG_FOR_REGISTRY (SG_FOR_TEMPLATE_PULL | SG_FOR_TEMPLATE_PUSH)
-#define SG_FOR_KEYS (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
+#define SG_FOR_KEYS     (SG_FOR_KEYS_LIST | SG_FOR_KEYS_CREATE | SG_FOR_KEYS_REVOKE)
 #define SG_FOR_ORGS                                                                                \
     (SG_FOR_ORGS_LIST | SG_FOR_ORGS_CREATE | SG_FOR_ORGS_RM | SG_FOR_ORGS_BUDGET |                 \
      SG_FOR_ORGS_BUDGETS)

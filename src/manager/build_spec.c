@@ -182,10 +182,11 @@ static int find_image(const char *ref, struct sg_ground *ret, struct sg_err *err
     sg_auto_free char *template = sg_printf("%.*s", (int)bare.n, bare.p);
     const char *tag = name + bare.n;
     if (sg_template_name_check(template, NULL) < 0 || (*tag && strcmp(tag, ":latest") != 0))
-        return sg_fail(err, SG_NOT_FOUND,
-                       "image %s is not on this server: import it as a template, and build from "
-                       "that; 'base' is there",
-                       sg_quote(ref).s);
+        return sg_fail(
+            err, SG_NOT_FOUND,
+            "image %s is not on this server: make it a template there (sandglass template "
+            "pull, or build --pull), and build from that; 'base' is there",
+            sg_quote(ref).s);
     ret->base = sg_take_ptr(&template);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -19,8 +19,8 @@
 #include "registry/registry.h"
 #include "base/banned.h"
 
-enum { TRIES = 5, MAX_NESTED = 4, TICK_NS = 200000000, COPY_BYTES = 256 << 10, LOCK_EXCLUSIVE = 2 };
-#define DIR "/state"
+enum { TRIES = 5, MAX_NESTED = 4, TICK_NS = 200000000, COPY_BYTES = 256 << 10 };
+#define PARTS_DIR "/state"
 
 static const char manifest_types[] = SG_OCI_MANIFEST_TYPE
     ", " SG_OCI_INDEX_TYPE ", application/vnd.docker.distribution.manifest.v2+json"
@@ -248,7 +248,7 @@ static int fetch_blob(struct pull *p, const struct sg_oci_desc *d, struct sg_err
     sg_part_name(&d->hex, name);
     (void)snprintf(part, sizeof part, "%s.part", name);
     b.fd = openat(p->dir_fd, part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (b.fd < 0 || syscall(SYS_flock, b.fd, LOCK_EXCLUSIVE) < 0)
+    if (b.fd < 0 || flock(b.fd, LOCK_EX) < 0)
         return sg_fail_sys(err, "write a layer");
     if (fstatat(p->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         (uint64_t)st.st_size == d->size) { /* P1: by us, or by whom we waited for */
@@ -328,7 +328,7 @@ int sg_registry_pull(struct sg_registry *r, struct sg_err *err)
 {
     sg_auto_arena a;
     sg_arena_init(&a, SG_OCI_ARENA);
-    sg_auto_fd dir = open(DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_fd dir = open(PARTS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return sg_fail_sys(err, "open the directory for parts");
     struct pull p = { .r = r, .a = &a, .dir_fd = dir };

@@ -9,9 +9,11 @@ import subprocess
 import tarfile
 import tempfile
 
+import dockerd
 import oci
 import pytest
 import registry
+from service import Box
 
 NOISE = bytes(i * 7919 % 251 for i in range(1 << 20))  # that a connection can break in the middle of
 BIG = oci.layer(("etc/passwd", oci.USERS), ("usr/noise", os.urandom(64 << 10) + NOISE))
@@ -264,3 +266,30 @@ def test_docker_saves_what_is_imported_and_loads_what_is_exported(root, engine):
     assert status == 200 and b"tiny:latest" in (said if isinstance(said, bytes) else json.dumps(said).encode())
     after = engine.call("GET", "/images/tiny:latest/json")[1]
     assert after["RootFS"] == before["RootFS"] and after["Id"] == before["Id"]
+
+
+def test_a_dockerfile_stands_on_an_image_of_a_registry(service, tenant, key, tmp_path):
+    made = oci.layout(tmp_path / "served", [dockerd.tiny_tar()], config={
+        "Env": ["A=of the image", "PATH=/bin"], "WorkingDir": "/home/user", "User": "user"})
+    dockerfile = tmp_path / "Dockerfile"
+    env = {"SANDGLASS_CONFIG": str(service.config), "SANDGLASS_API_KEY": key,
+           "SANDGLASS_URL": f"http://127.0.0.1:{service.port}"}
+    with registry.Fake(made) as reg:
+        dockerfile.write_text(f"FROM {reg.host}/some/tiny:1\nRUN echo \"$A\" > /home/made\n")
+        command = ("template", "build", "-f", dockerfile, "from-image", tmp_path)
+        done = service.runner.sandglass(*command, env=env)
+        assert done.returncode == 1 and "build --pull" in done.stderr, done
+        done = service.runner.sandglass(*command[:2], "--pull", *command[2:], env=env)
+        assert (done.returncode, done.stdout) == (0, "from-image\n"), done
+        reg.seen.clear()
+        done = service.runner.sandglass(*command[:2], "--pull", *command[2:], env=env)
+        assert done.returncode == 0 and reg.seen == [], done
+    box = Box(tenant, {"template": "from-image"})
+    assert box.sh("cat /home/made; id -un; pwd")["stdout"] == "of the image\nuser\n/home/user\n"
+    box.destroy()
+    box = Box(tenant, {"template": "tiny-1"})  # the image itself
+    assert box.sh("echo $A; id -un; pwd")["stdout"] == "of the image\nuser\n/home/user\n"
+    box.destroy()
+    tenant.delete("/v1/templates/from-image")
+    done = service.runner.sandglass("template", "list", "--json", env=env)
+    assert {t["name"]: t["origin"] for t in json.loads(done.stdout)}["tiny-1"] == "image"
