@@ -26,7 +26,7 @@ static struct sg_text random_text(struct rng *r, char *store, size_t max)
 }
 
 struct blob {
-    char text[8][BLOB_BYTES + 1];
+    char text[24][BLOB_BYTES + 1];
     struct sg_buf lists[4];
 };
 
@@ -42,8 +42,8 @@ static void random_field(struct rng *r, const struct sg_field *f, struct sg_msg 
         *(uint64_t *)at = rng_magnitude(r);
         return;
     case SG_FIELD_TEXT:
-        *(struct sg_text *)at =
-            random_text(r, b->text[i % 8], f->max < BLOB_BYTES ? f->max : BLOB_BYTES);
+        *(struct sg_text *)at = random_text(r, b->text[i % SG_COUNT(b->text)],
+                                            f->max < BLOB_BYTES ? f->max : BLOB_BYTES);
         return;
     case SG_FIELD_TEXTS: {
         struct sg_err err;
@@ -57,8 +57,9 @@ static void random_field(struct rng *r, const struct sg_field *f, struct sg_msg 
     case SG_FIELD_BYTES: {
         size_t n = rng_below(r, BLOB_BYTES);
         for (size_t k = 0; k < n; k++)
-            b->text[i % 8][k] = (char)rng_next(r);
-        *(struct sg_bytes *)at = (struct sg_bytes) { (const uint8_t *)b->text[i % 8], n };
+            b->text[i % SG_COUNT(b->text)][k] = (char)rng_next(r);
+        *(struct sg_bytes *)at =
+            (struct sg_bytes) { (const uint8_t *)b->text[i % SG_COUNT(b->text)], n };
         return;
     }
     }
