@@ -120,7 +120,8 @@ start_service()
     names=$(free_port)
     [ ! -d "$dir/state/templates/base" ] || base=16
     [ ! -d "$dir/state/templates/code-interpreter-v1" ] || code=8
-    mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass"
+    mkdir -p "$dir/inst/bin" "$dir/inst/libexec/sandglass" "$dir/run"
+    mount -t tmpfs -o mode=0700 run "$dir/run" # as /run is
     cp "$sandglass" "$dir/inst/bin/"
     for program in "$build"/src/*/sandglassd "$build"/src/*/sandglass-*; do
         [ ! -f "$program" ] || cp "$program" "$dir/inst/libexec/sandglass/"
@@ -278,5 +279,6 @@ peers_down()
     stop "$service_pid" INT # it has containers of the engine
     stop_engine
     stop "$nginx_pid" TERM
+    ! mountpoint -q "$dir/run" || umount "$dir/run"
     rmdir "/sys/fs/cgroup/sgbench-$$" /sys/fs/cgroup/*/"sgbench-$$" 2>/dev/null || true
 }

@@ -21,10 +21,10 @@
 /* So many at a time: one builds while the others' own processes do their part. */
 enum { MAX_MAKING = 3, MIN_FREE_MIB = 256, MIN_FREE_PART = 32 };
 
-static const uint64_t LEISURE_NS = 2 * MS; /* after the last one was taken */
-static const uint64_t BURST_NS = 40 * MS;  /* but not longer than that */
+static const uint64_t LEISURE_NS = 5 * MS; /* after the last one was taken */
+static const uint64_t BURST_NS = 100 * MS; /* but not longer than that */
 static const uint64_t BETWEEN_NS = 1 * MS; /* one and the next */
-enum { LOW_PART = 4 };                     /* of a pool: with less left nobody waits */
+enum { LOW_PART = 8 };                     /* of a pool: with less left nobody waits */
 static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 

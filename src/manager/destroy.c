@@ -14,7 +14,7 @@
 
 #include "base/banned.h"
 
-#define LEAVE_NS 60000000u
+#define LEAVE_NS 200000000u
 
 void sg_destroy_forget(struct sg_sandbox *s)
 {
