@@ -217,8 +217,9 @@ int sg_cmd_gc(struct sg_cli *cli)
     const struct sg_jval *v;
     sg_buf_init(&body, 128);
     sg_buf_init(&out, SG_API_MAX_REPLY);
-    sg_buf_addf(&body, "{\"dryRun\":%s,\"artifactDays\":%llu}",
-                cli->config.dry_run ? "true" : "false", (unsigned long long)cli->config.days);
+    sg_buf_addf(&body, "{\"dryRun\":%s,\"artifactDays\":%llu,\"layerDays\":%llu}",
+                cli->config.dry_run ? "true" : "false", (unsigned long long)cli->config.days,
+                (unsigned long long)cli->config.layer_days);
     sg_api_open(&api, cli);
     if (sg_api_call(&api, "POST", "/v1/gc", &body, &v, &err) < 0)
         return sg_cli_fail(cli, &err);
@@ -226,5 +227,6 @@ int sg_cmd_gc(struct sg_cli *cli)
         return sg_api_print(&api.reply);
     add_ids(&out, "snapshot", sg_api_first(v, "snapshots"));
     add_ids(&out, "artifacts", sg_api_first(v, "artifacts"));
+    add_ids(&out, "layer", sg_api_first(v, "layers"));
     return sg_cli_print(&out);
 }

@@ -97,7 +97,7 @@ const struct sg_command sg_commands[] = {
       .examples = { "snapshots import work.sandbox", "snapshots import --name work work.sandbox" },
       .min_args = 1, .max_args = 1, .run = sg_cmd_snapshots_import },
     { .name = "snapshots gc", .tail = "[options]", .bit = SG_FOR_GC, .is_client = true,
-      .summary = "Remove checkpoints and kept files that are of no use any more.",
+      .summary = "Remove checkpoints, kept files and layers of builds that are of no use any more.",
       .examples = { "snapshots gc --dry-run", "snapshots gc --days 30" },
       .run = sg_cmd_gc },
     { .name = "fork", .tail = "[options] ID", .bit = SG_FOR_FORK, .is_client = true,

@@ -102,16 +102,16 @@ struct sg_config {
     char *images;                          /* parse; "": none */
     char *code, *language, *into, *reason; /* task run, approve */
     struct sg_strlist task_files, collect;
-    char *lang, *sandbox, *save;     /* code, repl; "": by the file's name, a fresh one, here */
-    char *name;                      /* template import, keys create */
-    bool force, names, sudo;         /* template build, import; list; import */
-    char *dir;                       /* tls init; "": STATE/tls */
-    uint64_t count;                  /* fork */
-    bool cascade, drop_memory;       /* snapshots rm; pause */
-    bool keep_snapshot;              /* snapshots import */
-    bool dry_run;                    /* gc */
-    uint64_t days, checkpoint_every; /* gc; create */
-    struct sg_strlist captures;      /* create */
+    char *lang, *sandbox, *save; /* code, repl; "": by the file's name, a fresh one, here */
+    char *name;                  /* template import, keys create */
+    bool force, names, sudo;     /* template build, import; list; import */
+    char *dir;                   /* tls init; "": STATE/tls */
+    uint64_t count;              /* fork */
+    bool cascade, drop_memory;   /* snapshots rm; pause */
+    bool keep_snapshot;          /* snapshots import */
+    bool dry_run;                /* gc */
+    uint64_t days, layer_days, checkpoint_every; /* gc; gc; create */
+    struct sg_strlist captures;                  /* create */
     uint64_t hook_wait_ms;
     char *tag;                         /* snapshot, template build */
     char *dockerfile, *ready;          /* template build */

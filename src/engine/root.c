@@ -22,7 +22,8 @@
 #include "sys/path.h"
 #include "base/banned.h"
 
-enum { TTY_GID = 5 }; /* Debian's "tty" */
+enum { TTY_GID = 5, HOSTS_MAX = 16 << 10 }; /* Debian's "tty" */
+#define OWN_ADDRESS "127.0.1.1"
 
 static const uint64_t INERT = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 /* All cells together share what kernel.pty.max leaves, 3,072 by default: none may take them all. */
@@ -354,14 +355,36 @@ static int add_mounts(struct sg_root *r, const struct sg_cell_spec *spec, const 
     return add_names(r, spec, ids, plan, err);
 }
 
+/* One that was made of another has the other's line: what we wrote once is written over, so that
+ * generations do not pile up. A file that is too large, or none, is nothing of ours. */
+static void add_to_hosts(int fd, const char *name)
+{
+    static const char own[] = "\n" OWN_ADDRESS "\t" SG_CELL_HOSTNAME "-";
+    char text[HOSTS_MAX + 1];
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > HOSTS_MAX)
+        return;
+    const ssize_t n = pread(fd, text, HOSTS_MAX, 0);
+    if (n < 0)
+        return;
+    text[n] = '\0';
+    const char *line = strstr(text, own);
+    const char *rest = line ? strchr(line + 1, '\n') : NULL;
+    const size_t kept = line ? (size_t)(line + 1 - text) : strlen(text);
+    if (lseek(fd, (off_t)kept, SEEK_SET) < 0 || ftruncate(fd, (off_t)kept) < 0)
+        return;
+    const bool is_open = kept > 0 && text[kept - 1] != '\n';
+    (void)!dprintf(fd, "%s" OWN_ADDRESS "\t%s\n%s", is_open ? "\n" : "", name,
+                   rest ? rest + 1 : "");
+}
+
 /* A name of its own is known inside, too: sudo, for one, asks. What the template's files cannot
  * take is left: the name itself is set all the same. */
 static void add_host_name(const struct sg_root *r, const char *name)
 {
-    sg_auto_fd hosts =
-        sg_open_beneath(r->root_fd, "etc/hosts", O_WRONLY | O_APPEND | O_NONBLOCK, 0, NULL);
+    sg_auto_fd hosts = sg_open_beneath(r->root_fd, "etc/hosts", O_RDWR | O_NONBLOCK, 0, NULL);
     if (hosts >= 0)
-        (void)!dprintf(hosts, "127.0.1.1\t%s\n", name);
+        add_to_hosts(hosts, name);
     sg_auto_fd own =
         sg_open_beneath(r->root_fd, "etc/hostname", O_WRONLY | O_TRUNC | O_NONBLOCK, 0, NULL);
     if (own >= 0)

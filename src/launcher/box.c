@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -139,6 +140,16 @@ static bool is_nested(const struct sg_box *b)
     return b->record.tier == SG_L_TIER_GVISOR;
 }
 
+/* Each its own, also of two that were made of the same files; who it will be is not known yet. */
+static int name_host(struct sg_box *b, struct sg_err *err)
+{
+    uint32_t some;
+    if (getrandom(&some, sizeof some, 0) != (ssize_t)sizeof some)
+        return sg_fail_sys(err, "get random bytes");
+    (void)snprintf(b->hostname, sizeof b->hostname, SG_CELL_HOSTNAME "-%08x", some);
+    return 0;
+}
+
 static int build(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
@@ -147,6 +158,9 @@ static int build(struct sg_box *b, struct sg_err *err)
         return -1;
     struct sg_cell_spec spec = { .limits = l->set.defaults, .listen_fd = listener };
     sg_tmpl_fill_spec(b->tmpl, l->set.is_rootless, &spec);
+    if (name_host(b, err) < 0)
+        return -1;
+    spec.hostname = b->hostname;
     spec.limits.is_pooled = b->record.disk[0] != '\0';
     spec.limits.disk_bytes = b->record.disk_bytes;
     sg_auto_fd disk = spec.limits.is_pooled

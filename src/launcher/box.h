@@ -26,6 +26,7 @@ struct sg_box {
     struct sg_launcher *launcher;
     enum sg_box_state state;
     struct sg_cell *cell; /* while making */
+    char hostname[24];    /* the same: its first process reads it */
     struct sg_kept kept;  /* after that */
     struct sg_record record;
     struct sg_tmpl *tmpl; /* a reference */

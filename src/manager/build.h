@@ -92,6 +92,8 @@ void sg_ground_done(struct sg_ground *g);
 /* ---- layer.c ---- */
 
 struct sg_snapshot *sg_layer_find(struct sg_manager *m, const struct sg_org *org, const char *key);
+/* Nothing stands on it: no good build, no build under way, no sandbox. */
+bool sg_layer_is_free(const struct sg_manager *m, const struct sg_snapshot *t);
 /* Removes layers that no build needs and that were not used for long, or are too many. */
 void sg_layers_trim(struct sg_manager *m);
 void sg_layers_forget_org(struct sg_manager *m, const struct sg_org *org);

@@ -16,7 +16,12 @@
 struct sg_snapshot;
 
 #define SG_ARTIFACTS "artifacts"
-enum { SG_CAPTURES_MAX = 16, SG_CHECKPOINT_EVERY_MAX = 1000000, SG_ARTIFACT_DAYS = 7 };
+enum {
+    SG_CAPTURES_MAX = 16,
+    SG_CHECKPOINT_EVERY_MAX = 1000000,
+    SG_ARTIFACT_DAYS = 7,
+    SG_LAYER_DAYS = 30
+};
 
 /* Is it a pattern: [DIRECTORY/]GLOB, every file below the directory whose name is like that. */
 int sg_captures_check(const char *const *v, size_t n, struct sg_err *err);
@@ -35,11 +40,15 @@ bool sg_checkpoint_is(const struct sg_snapshot *t);
  * more than `days`. */
 struct sg_gc_found {
     const char *const *snapshots, *const *artifacts; /* ids; artifacts: those of their sandboxes */
-    size_t snapshots_n, artifacts_n;
-    uint64_t snapshot_bytes;
+    const char *const *layers;                       /* of builds (layer.c) */
+    size_t snapshots_n, artifacts_n, layers_n;
+    uint64_t snapshot_bytes, layer_bytes;
+};
+struct sg_gc_wish {
+    unsigned artifact_days, layer_days; /* older ones go; 0: all that nobody needs */
+    bool is_dry;                        /* nothing is removed */
 };
 typedef void sg_gc_cb(void *arg, const struct sg_gc_found *f, const struct sg_err *err);
-/* `is_dry`: nothing is removed. */
-int sg_manager_gc(struct sg_manager *m, const struct sg_who *who, unsigned days, bool is_dry,
+int sg_manager_gc(struct sg_manager *m, const struct sg_who *who, const struct sg_gc_wish *w,
                   sg_gc_cb *cb, void *arg, struct sg_err *err);
 void sg_gc_start(struct sg_manager *m); /* by itself, for everybody, now and then */

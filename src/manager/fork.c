@@ -4,10 +4,12 @@
  * A fork takes a hidden one, makes the new sandboxes of it, and removes it: each has its own copy.
  * A rollback ends the cell and makes another of the snapshot, under the same id; the row says so
  * before, so that a restart in between goes on with it. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
+#include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/cred.h"
 #include "manager/net.h"
@@ -30,6 +32,8 @@ struct forking {
     struct sg_policy network;
     struct sg_cred_set creds;
     char **doors; /* owned; NULL: none */
+    char **captures;
+    size_t captures_n;
     char snapshot[SG_ID_LEN + 1];
     struct sg_forked *v;
     struct one {
@@ -46,6 +50,9 @@ static void free_forking(struct forking *f)
     for (unsigned i = 0; f->doors && i < f->count; i++)
         free(f->doors[i]);
     free(f->doors);
+    for (size_t i = 0; i < f->captures_n; i++)
+        free(f->captures[i]);
+    free(f->captures);
     free(f->template);
     free(f->parent);
     free(f->built);
@@ -126,6 +133,16 @@ static void copy_mounts(struct forking *w, const struct sg_mounts *from)
     }
 }
 
+/* Those of the call, or of the source. */
+static void copy_captures(struct forking *w, const struct sg_sandbox *s, const struct sg_fork *f)
+{
+    const char *const *from = f->captures ? f->captures : (const char *const *)s->captures;
+    const size_t n = f->captures ? f->captures_n : s->captures_n;
+    w->captures = n ? sg_alloc(n * sizeof *w->captures) : NULL;
+    for (w->captures_n = 0; w->captures_n < n; w->captures_n++)
+        w->captures[w->captures_n] = sg_strdup(from[w->captures_n]);
+}
+
 static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_who *who,
                                    const struct sg_fork *f)
 {
@@ -144,6 +161,7 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
     free(sg_take_ptr(&w->network.networks.own)); /* that is what its parent is called */
     sg_creds_copy(&w->creds, &s->creds);
     copy_mounts(w, &s->mounts);
+    copy_captures(w, s, f);
     sg_ask_init(&w->ask, SG_OPERATION_DEFAULT);
     w->ask.wish = (int)s->wall;
     w->create = (struct sg_create) {
@@ -156,6 +174,10 @@ static struct forking *new_forking(const struct sg_sandbox *s, const struct sg_w
         .idle_ms = s->idle_ms,
         .on_expiry = s->on_expiry,
         .drops_memory = s->drops_memory,
+        .captures = (const char *const *)w->captures,
+        .captures_n = w->captures_n,
+        .checkpoint_every =
+            f->checkpoint_every == UINT_MAX ? s->checkpoint_every : f->checkpoint_every,
         .metadata = w->metadata.v,
         .metadata_n = w->metadata.n,
         .env = w->env.v,
@@ -181,6 +203,11 @@ int sg_manager_fork(struct sg_sandbox *s, const struct sg_who *who, const struct
 {
     if (f->count < 1 || f->count > SG_FORKS_MAX)
         return sg_fail(err, SG_INVALID, "count must be 1 to %d", SG_FORKS_MAX);
+    if (sg_captures_check(f->captures, f->captures_n, err) < 0)
+        return -1;
+    if (f->checkpoint_every != UINT_MAX && f->checkpoint_every > SG_CHECKPOINT_EVERY_MAX)
+        return sg_fail(err, SG_INVALID, "checkpointEvery must be at most %d",
+                       SG_CHECKPOINT_EVERY_MAX);
     if (sg_snapshot_demand(s, who, "sandbox.fork", err) < 0)
         return -1;
     if (s->state != SBX_RUNNING)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What nobody has a use for any more is removed when somebody asks, and by itself once an hour:
- * checkpoints of sandboxes that are gone, and kept files that are old (capture.h). Snapshots that
- * somebody asked for stay until somebody removes them. */
+ * checkpoints of sandboxes that are gone, kept files that are old (capture.h), and layers that no
+ * template, sandbox or build needs (layer.c). Snapshots that somebody asked for stay until somebody
+ * removes them. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "ctl/entry.h"
+#include "manager/build.h"
 #include "manager/capture.h"
 #include "manager/files.h"
 #include "manager/life.h"
@@ -23,10 +25,11 @@ static const uint64_t HOUR_NS = 3600000000000;
 struct gc {
     struct sg_manager *m;
     struct sg_who who;
-    char *snapshots[FOUND_MAX], *artifacts[FOUND_MAX]; /* owned */
-    size_t snapshots_n, artifacts_n, at;
-    uint64_t snapshot_bytes, before_ns, cursor; /* artifacts of before then */
-    bool is_dry;
+    char *snapshots[FOUND_MAX], *artifacts[FOUND_MAX], *layers[FOUND_MAX]; /* owned */
+    size_t snapshots_n, artifacts_n, layers_n, at;
+    uint64_t snapshot_bytes, layer_bytes;
+    uint64_t before_ns, cursor; /* artifacts of before then */
+    struct sg_gc_wish wish;
     char volume[SG_ID_LEN + 1];
     sg_gc_cb *cb;
     void *arg;
@@ -34,15 +37,22 @@ struct gc {
 
 static void over(struct gc *g, const struct sg_err *err)
 {
-    const struct sg_gc_found f = { (const char *const *)g->snapshots,
-                                   (const char *const *)g->artifacts, g->snapshots_n,
-                                   g->artifacts_n, g->snapshot_bytes };
+    const struct sg_gc_found f = { .snapshots = (const char *const *)g->snapshots,
+                                   .snapshots_n = g->snapshots_n,
+                                   .snapshot_bytes = g->snapshot_bytes,
+                                   .artifacts = (const char *const *)g->artifacts,
+                                   .artifacts_n = g->artifacts_n,
+                                   .layers = (const char *const *)g->layers,
+                                   .layers_n = g->layers_n,
+                                   .layer_bytes = g->layer_bytes };
     if (g->cb)
         g->cb(g->arg, err ? NULL : &f, err);
     for (size_t i = 0; i < g->snapshots_n; i++)
         free(g->snapshots[i]);
     for (size_t i = 0; i < g->artifacts_n; i++)
         free(g->artifacts[i]);
+    for (size_t i = 0; i < g->layers_n; i++)
+        free(g->layers[i]);
     free(g);
 }
 
@@ -59,8 +69,25 @@ static void take_snapshots(struct gc *g)
             continue;
         g->snapshots[g->snapshots_n++] = sg_strdup(t->id.s);
         g->snapshot_bytes += t->bytes;
-        if (!g->is_dry)
+        if (!g->wish.is_dry)
             (void)sg_snapshot_remove(g->m, &g->who, t, false, NULL, NULL, &err);
+    }
+}
+
+/* Each of them could be made again, by the build that made it. */
+static void take_layers(struct gc *g)
+{
+    const int64_t before = sg_manager_unix_ms() - (int64_t)g->wish.layer_days * 86400000;
+    struct sg_snapshot *next;
+    for (struct sg_snapshot *t = g->m->newest_snapshot; t; t = next) {
+        next = t->older;
+        if (t->org != g->who.org || !sg_layer_is_free(g->m, t) || t->used_ms > before ||
+            g->layers_n == FOUND_MAX)
+            continue;
+        g->layers[g->layers_n++] = sg_strdup(t->id.s);
+        g->layer_bytes += t->bytes;
+        if (!g->wish.is_dry)
+            sg_snapshot_remove_hidden(g->m, t);
     }
 }
 
@@ -85,7 +112,7 @@ static void removed(void *arg, struct sg_packet *p, const struct sg_err *err)
 static void next_removal(struct gc *g)
 {
     struct sg_err err = { 0 };
-    if (g->is_dry || g->at == g->artifacts_n) {
+    if (g->wish.is_dry || g->at == g->artifacts_n) {
         over(g, NULL);
         return;
     }
@@ -140,7 +167,7 @@ static void arrived(void *arg, struct sg_sandbox *s, const struct sg_err *err)
         over(g, err ? err : &own);
 }
 
-int sg_manager_gc(struct sg_manager *m, const struct sg_who *who, unsigned days, bool is_dry,
+int sg_manager_gc(struct sg_manager *m, const struct sg_who *who, const struct sg_gc_wish *w,
                   sg_gc_cb *cb, void *arg, struct sg_err *err)
 {
     struct sg_err none = { 0 };
@@ -149,13 +176,15 @@ int sg_manager_gc(struct sg_manager *m, const struct sg_who *who, unsigned days,
     struct gc *g = sg_new(struct gc);
     g->m = m;
     g->who = *who;
-    g->is_dry = is_dry;
+    g->wish = *w;
     g->cb = cb;
     g->arg = arg;
-    g->before_ns = (uint64_t)(sg_manager_unix_ms() - (int64_t)days * 86400000) * 1000000u;
-    if (!is_dry)
+    g->before_ns =
+        (uint64_t)(sg_manager_unix_ms() - (int64_t)w->artifact_days * 86400000) * 1000000u;
+    if (!w->is_dry)
         sg_manager_audit(m, who, "storage.gc", NULL, NULL);
     take_snapshots(g);
+    take_layers(g);
     struct sg_volume *v = sg_volume_find(m, who, SG_ARTIFACTS, &none);
     if (!v) {
         over(g, NULL);
@@ -172,11 +201,13 @@ int sg_manager_gc(struct sg_manager *m, const struct sg_who *who, unsigned days,
 static void tick(struct sg_timer *t, uint64_t now_ns)
 {
     struct sg_manager *m = SG_OWNER(t, struct sg_manager, gc);
+    const struct sg_gc_wish wish = { SG_ARTIFACT_DAYS, SG_LAYER_DAYS, false };
     struct sg_err err = { 0 };
+    sg_layers_trim(m);
     for (const struct sg_volume *v = m->volumes; v && !m->is_ending; v = v->next) {
         const struct sg_who us = { .org = v->org, .scopes = SG_SCOPE_ALL, .is_operator = true };
         if (v->state == SG_VOLUME_READY && strcmp(v->name, SG_ARTIFACTS) == 0)
-            (void)sg_manager_gc(m, &us, SG_ARTIFACT_DAYS, false, NULL, NULL, &err);
+            (void)sg_manager_gc(m, &us, &wish, NULL, NULL, &err);
     }
     sg_timer_set(m->loop, t, now_ns + HOUR_NS);
 }

@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "manager/build.h"
+#include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/snapshot.h"
 
 #include "base/banned.h"
 
 enum { LAYERS_MAX = 256 }; /* of an organisation, beside those that are needed */
-#define KEPT_MS (INT64_C(30) * 86400 * 1000)
+#define KEPT_MS (INT64_C(86400000) * SG_LAYER_DAYS)
 
 struct sg_snapshot *sg_layer_find(struct sg_manager *m, const struct sg_org *org, const char *key)
 {
@@ -30,13 +31,18 @@ static bool is_needed(const struct sg_manager *m, const struct sg_snapshot *t)
     return sg_snapshot_users(m, t) > 0;
 }
 
+bool sg_layer_is_free(const struct sg_manager *m, const struct sg_snapshot *t)
+{
+    return t->layer[0] && t->state == SG_SNAPSHOT_READY && !is_needed(m, t);
+}
+
 /* The one that was used longest ago, of those that may go; and how many there are. */
 static struct sg_snapshot *oldest(struct sg_manager *m, const struct sg_org *org, unsigned *ret_n)
 {
     struct sg_snapshot *found = NULL;
     *ret_n = 0;
     for (struct sg_snapshot *t = m->newest_snapshot; t; t = t->older) {
-        if (t->org != org || !t->layer[0] || t->state != SG_SNAPSHOT_READY || is_needed(m, t))
+        if (t->org != org || !sg_layer_is_free(m, t))
             continue;
         ++*ret_n;
         if (!found || t->used_ms < found->used_ms)

@@ -58,8 +58,11 @@ int sg_manager_rollback(struct sg_sandbox *s, const struct sg_who *who, struct s
 enum { SG_FORKS_MAX = 100 };
 struct sg_fork {
     unsigned count;
-    uint64_t timeout_ms;      /* UINT64_MAX: as the sandbox's own */
-    const char *const *doors; /* of each, or NULL; borrowed for the call */
+    uint64_t timeout_ms;         /* UINT64_MAX: as the sandbox's own */
+    const char *const *captures; /* the same: NULL; else borrowed for the call */
+    size_t captures_n;
+    unsigned checkpoint_every; /* the same: UINT_MAX */
+    const char *const *doors;  /* of each, or NULL; borrowed for the call */
 };
 struct sg_forked {
     struct sg_sandbox *s; /* NULL: `err` says why */

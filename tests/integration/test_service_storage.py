@@ -203,12 +203,12 @@ def test_another_organisation_knows_nothing_of_it(service, clean):
 
 
 def test_a_fork_has_the_files_and_is_somebody_else(clean):
-    box = Box(clean, {"metadata": {"job": "7"}, "env": {"E": "v"}})
-    out(box, "echo state > f")
+    box = Box(clean, {"metadata": {"job": "7"}, "env": {"E": "v"}, "captureFiles": ["*.keep"], "checkpointEvery": 100})
+    out(box, "echo state > f; echo 10.9.9.9 mine >> /etc/hosts", user="root")
     forks = clean.post(f"{box.path}/fork", {"count": 3}, expect=201)["forks"]
     ids = {fork["sandbox"]["id"] for fork in forks}
     assert len(ids) == 3 and box.id not in ids
-    identity = ("cat f; echo $E; date +%s; cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id;"
+    identity = ("cat f; echo $E; date +%s; hostname; cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id;"
                 " head -c 16 /dev/urandom | od -An -tx1 | tr -d ' '; python3 -c 'import random; print(random.random())'")
     seen, parents = set(), set(out(box, identity).split()[3:])
     for fork in forks:
@@ -216,10 +216,15 @@ def test_a_fork_has_the_files_and_is_somebody_else(clean):
         copy = Box.__new__(Box)
         copy.client, copy.id, copy.path = clean, fork["sandbox"]["id"], f"/v1/sandboxes/{fork['sandbox']['id']}"
         state, env, clock, *own = out(copy, identity).split()
-        assert (state, env) == ("state", "v") and len(own[1]) == 32
+        assert (state, env) == ("state", "v") and len(own[2]) == 32
+        assert fork["sandbox"]["captureFiles"] == ["*.keep"] and fork["sandbox"]["checkpointEvery"] == 100
+        hosts = out(copy, "cat /etc/hostname; getent hosts $(hostname) | cut -d' ' -f1; grep -c $(printf '\\tsandbox-') /etc/hosts; tail -1 /etc/hosts")
+        assert hosts.split("\n")[:4] == [own[0], "127.0.1.1", "1", "10.9.9.9 mine"], hosts
         assert abs(int(clock) - time.time()) < 60
         seen |= set(own)
-    assert len(seen) == 12 and not seen & parents  # each: boot id, machine id, random numbers
+    assert len(seen) == 15 and not seen & parents  # each: hostname, boot id, machine id, random numbers
+    other = clean.post(f"{box.path}/fork", {"captureFiles": [], "checkpointEvery": 0}, expect=201)["forks"][0]["sandbox"]
+    assert "captureFiles" not in other and "checkpointEvery" not in other
     assert clean.get("/v1/snapshots", expect=200)["snapshots"] == []
     tree = {node["id"]: node for node in clean.get("/v1/tree", expect=200)["nodes"]}
     assert all(tree[one]["parent"] == box.id for one in ids)

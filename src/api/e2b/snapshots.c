@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots and forks over the control plane. A snapshot is a template here: it is found, used and
  * removed as one, by "<id>:default" or "<organisation>/<name>:<tag>". */
+#include <limits.h>
 #include <string.h>
 
 #include "api/e2b/e2b.h"
@@ -200,6 +201,7 @@ int sg_e2b_fork(struct sg_call *c, struct sg_err *err)
             return sg_fail(err, SG_EXHAUSTED, "no room for the call");
     const struct sg_fork f = { .count = (unsigned)count,
                                .timeout_ms = seconds ? seconds * 1000 : UINT64_MAX,
+                               .checkpoint_every = UINT_MAX,
                                .doors = is_ours ? doors : NULL };
     return sg_manager_fork(s, &c->who, &f, forked, c, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, forks, rollback, lineage, the storage pool. */
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -174,19 +175,29 @@ static void forked(void *arg, const struct sg_forked *v, unsigned n, const struc
 int sg_rest_sandbox_fork(struct sg_call *c, struct sg_err *err)
 {
     struct body {
-        uint64_t count, timeout_ms;
-    } b = { FORKS_DEFAULT, UINT64_MAX };
+        uint64_t count, timeout_ms, checkpoint_every;
+        const struct sg_jval *captures;
+    } b = { FORKS_DEFAULT, UINT64_MAX, UINT_MAX, NULL };
     static const struct sg_jfield fields[] = {
         { "count", SG_JT_U64, offsetof(struct body, count), 1, SG_FORKS_MAX, false },
         { "timeoutMs", SG_JT_U64, offsetof(struct body, timeout_ms), 0, UINT64_MAX / 1000000,
           false },
+        { "captureFiles", SG_JT_ARRAY, offsetof(struct body, captures), 0, 0, false },
+        { "checkpointEvery", SG_JT_U64, offsetof(struct body, checkpoint_every), 0,
+          SG_CHECKPOINT_EVERY_MAX, false },
     };
     const struct sg_jval *body;
+    const char **captures = NULL;
     struct sg_sandbox *s = sg_rest_sandbox(c, err);
     if (!s || sg_call_json(c, &body, err) < 0 ||
-        sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0)
+        sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0 ||
+        sg_rest_strings(c, b.captures, "captureFiles", &captures, err) < 0)
         return -1;
-    const struct sg_fork f = { .count = (unsigned)b.count, .timeout_ms = b.timeout_ms };
+    const struct sg_fork f = { .count = (unsigned)b.count,
+                               .timeout_ms = b.timeout_ms,
+                               .captures = captures,
+                               .captures_n = b.captures ? b.captures->list.n : 0,
+                               .checkpoint_every = (unsigned)b.checkpoint_every };
     return sg_manager_fork(s, &c->who, &f, forked, c, err);
 }
 
@@ -315,13 +326,15 @@ static void collected(void *arg, const struct sg_gc_found *f, const struct sg_er
     sg_json_open(&j, '{');
     put_ids(&j, "snapshots", f->snapshots, f->snapshots_n);
     put_ids(&j, "artifacts", f->artifacts, f->artifacts_n);
+    put_ids(&j, "layers", f->layers, f->layers_n);
     sg_rest_put_u64(&j, "snapshotBytes", f->snapshot_bytes);
+    sg_rest_put_u64(&j, "layerBytes", f->layer_bytes);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }
 
 struct gc_body {
-    uint64_t days;
+    uint64_t days, layer_days;
     bool is_dry;
 };
 
@@ -329,12 +342,14 @@ int sg_rest_gc(struct sg_call *c, struct sg_err *err)
 {
     static const struct sg_jfield fields[] = {
         { "artifactDays", SG_JT_U64, offsetof(struct gc_body, days), 0, 36500, false },
+        { "layerDays", SG_JT_U64, offsetof(struct gc_body, layer_days), 0, 36500, false },
         { "dryRun", SG_JT_BOOL, offsetof(struct gc_body, is_dry), 0, 0, false },
     };
-    struct gc_body b = { .days = SG_ARTIFACT_DAYS };
+    struct gc_body b = { .days = SG_ARTIFACT_DAYS, .layer_days = SG_LAYER_DAYS };
     const struct sg_jval *body;
     if (sg_call_json(c, &body, err) < 0 ||
         sg_json_read(body, fields, SG_COUNT(fields), &b, err) < 0)
         return -1;
-    return sg_manager_gc(c->manager, &c->who, (unsigned)b.days, b.is_dry, collected, c, err);
+    const struct sg_gc_wish w = { (unsigned)b.days, (unsigned)b.layer_days, b.is_dry };
+    return sg_manager_gc(c->manager, &c->who, &w, collected, c, err);
 }
