@@ -23,8 +23,10 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "cli/out.h"
+#include "ctl/msg.h"
 #include "engine/cgroup.h"
 #include "engine/ids.h"
+#include "engine/netsock.h"
 #include "engine/userns.h"
 #include "sys/kfile.h"
 #include "sys/mnt.h"
@@ -391,6 +393,25 @@ static void probe_sandbox(const struct sg_probe_env *env, struct sg_finding *ret
                  (unsigned)((sg_now_ns() - start) / 1000000u));
 }
 
+/* ---- the network ---- */
+
+/* Which way the service would take, unless gate.lead names one. */
+static void probe_gate(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    struct sg_err err = { 0 };
+    int fds[SG_G_FD_COUNT];
+    if (!env->is_root && sg_userns_become_root(&err) < 0) {
+        found_err(ret, &err);
+        return;
+    }
+    for (enum sg_lead how = env->is_root ? SG_LEAD_LOOKUP : SG_LEAD_NFT; how < SG_LEAD_COUNT; how++)
+        if (sg_netsock_make_apart(how, -1, fds, &err) == 0) {
+            sg_found(ret, SG_HAVE_IT, "connections come to it by %s", sg_lead_names[how]);
+            return;
+        }
+    found_err(ret, &err);
+}
+
 #define MUST   SG_NEED_MUST
 #define USEFUL SG_NEED_USEFUL
 #define KNOW   SG_NEED_KNOW
@@ -418,6 +439,10 @@ const struct sg_probe sg_cell_probes[] = {
       USEFUL, false, 0, probe_idmap, "set state_dir to a directory on ext4, xfs or btrfs" },
     { "Ids and templates", "state directory", "where templates are kept", MUST, MUST, false, 0,
       probe_state_dir, "set state_dir in sandglass.toml, or SANDGLASS_STATE_DIR" },
+
+    { "Network", "gate", "the service's sandboxes have a network, under control", USEFUL, USEFUL,
+      false, 0, probe_gate,
+      "boot a kernel with CONFIG_NF_TABLES_INET and CONFIG_NFT_TPROXY (Linux 5.12 or newer)" },
 
     { "All together", "a sandbox", "one from start to end", MUST, MUST, false, 0, probe_sandbox,
       "see the lines above" },

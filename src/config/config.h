@@ -19,6 +19,7 @@ struct sg_strlist {
     size_t n;
 };
 
+enum sg_gate_lead { SG_GATE_AUTO, SG_GATE_SK_LOOKUP, SG_GATE_NFT }; /* as engine/lead.h */
 enum sg_net { SG_NET_NONE, SG_NET_FILTERED, SG_NET_OPEN };
 enum sg_tty { SG_TTY_AUTO, SG_TTY_ON, SG_TTY_OFF };
 enum sg_expiry { SG_EXPIRY_KILL, SG_EXPIRY_PAUSE };
@@ -57,8 +58,9 @@ struct sg_config {
     struct sg_strlist net_private;                        /* create, net set: private networks */
     char *egress_proxy;                                   /* "": none; [USER@]HOST:PORT */
     char *net_name;                                       /* "": its id */
-    struct sg_strlist gate_resolvers, gate_permit;        /* addresses; networks */
-    char *router_rules;                     /* "": the default place, if there is one */
+    enum sg_gate_lead gate_lead;
+    struct sg_strlist gate_resolvers, gate_permit; /* addresses; networks */
+    char *router_rules;                            /* "": the default place, if there is one */
     char *gvisor_runtime, *gvisor_platform; /* "": no tier gvisor; the runtime's own choice */
     struct sg_strlist gvisor_arguments;
     struct sg_strlist router_templates; /* TEMPLATE=TIER */

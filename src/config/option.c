@@ -15,6 +15,12 @@
 
 #define AT(field) offsetof(struct sg_config, field)
 
+static const struct sg_word lead_words[] = {
+    { "auto", SG_GATE_AUTO, false },
+    { "sk_lookup", SG_GATE_SK_LOOKUP, false },
+    { "nft", SG_GATE_NFT, false },
+    { NULL, 0, false },
+};
 static const struct sg_word net_words[] = {
     { "none", SG_NET_NONE, false },
     { "filtered", SG_NET_FILTERED, false },
@@ -366,6 +372,10 @@ const struct sg_option sg_options[] = {
       .type = SG_OPTION_LIST, .commands = SG_FOR_SERVICE, .offset = AT(gate_resolvers),
       .arg = "ADDRESS[:PORT]", .check = sg_check_filled,
       .help = "name servers of the sandboxes' gate (the machine's own)" },
+    { .key = "gate.lead", .env = "SANDGLASS_GATE_LEAD",
+      .type = SG_OPTION_WORD, .commands = SG_FOR_SERVICE, .offset = AT(gate_lead), .words = lead_words,
+      .fallback = "auto", .arg = "WAY",
+      .help = "how connections are led to the gate: auto, sk_lookup or nft" },
     { .key = "gate.permit", .env = "SANDGLASS_GATE_PERMIT",
       .type = SG_OPTION_LIST, .commands = SG_FOR_SERVICE, .offset = AT(gate_permit),
       .arg = "NETWORK", .check = sg_check_filled,

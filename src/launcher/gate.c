@@ -8,12 +8,44 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "ctl/chan.h"
+#include "engine/netsock.h"
 #include "launcher/launcher.h"
-#include "launcher/netsock.h"
 #include "base/banned.h"
 
 enum { ATTACHED_A_TURN = 16 };
 static const uint64_t RETRY_NS = 5000000;
+
+/* ---- whether there is one ---- */
+
+/* The first way that works, by trying it in a namespace of its own. */
+static bool choose_lead(struct sg_launcher *l, enum sg_lead wanted)
+{
+    for (enum sg_lead how = SG_LEAD_LOOKUP; how < SG_LEAD_COUNT; how++) {
+        struct sg_err err = { 0 };
+        int fds[SG_G_FD_COUNT];
+        if (wanted != SG_LEAD_AUTO ? how != wanted : how == SG_LEAD_LOOKUP && l->set.is_rootless)
+            continue;
+        if (sg_netsock_make_apart(how, -1, fds, &err) == 0) {
+            for (unsigned i = 0; i < SG_G_FD_COUNT; i++)
+                sg_close_p(&fds[i]);
+            l->gate.how = how;
+            return true;
+        }
+        (void)snprintf(l->gate.why, sizeof l->gate.why, "%s", err.msg);
+    }
+    sg_log(SG_LOG_WARN, "sandboxes have no network (see 'sandglass doctor')",
+           SG_KV("why", l->gate.why));
+    return false;
+}
+
+void sg_gate_find(struct sg_launcher *l, enum sg_lead wanted)
+{
+    sg_auto_free char *program = sg_child_program("sandglass-gate", "gate");
+    if (access(program, X_OK) < 0)
+        (void)snprintf(l->gate.why, sizeof l->gate.why, "the gate is not installed");
+    else if (choose_lead(l, wanted))
+        l->gate.program = sg_take_ptr(&program);
+}
 
 /* ---- orders ---- */
 
@@ -31,7 +63,9 @@ static int send_sockets(struct sg_box *b, struct sg_err *err)
     struct sg_msg m = { .type = SG_MSG_G_ATTACH };
     int fds[SG_G_FD_COUNT];
     m.l_name.sandbox = sg_text_of(b->record.sandbox);
-    if (sg_netsock_make(l->gate.own_net_fd, b->kept.pidfd, fds, err) < 0)
+    if (l->set.is_rootless
+            ? sg_netsock_make_apart(l->gate.how, b->kept.pidfd, fds, err) < 0
+            : sg_netsock_make_in(l->gate.how, l->gate.own_net_fd, b->kept.pidfd, fds, err) < 0)
         return -1;
     int ret = order(l, &m, fds, SG_G_FD_COUNT, err);
     for (unsigned i = 0; i < SG_G_FD_COUNT; i++)
@@ -72,9 +106,7 @@ int sg_gate_attach(struct sg_box *b, struct sg_err *err)
     struct sg_launcher *l = b->launcher;
     struct sg_err own = { 0 };
     if (!l->gate.program)
-        return sg_fail(err, SG_UNSUPPORTED, "sandboxes have no network here: %s",
-                       l->set.is_rootless ? "the service runs without root"
-                                          : "the gate is not installed");
+        return sg_fail(err, SG_UNSUPPORTED, "sandboxes have no network here: %s", l->gate.why);
     b->wants_net = true;
     if (b->has_net)
         return 0;

@@ -7,6 +7,7 @@
  * T2. Whenever there is a new gate or a new daemon, each gets one end of a fresh connection. */
 #pragma once
 
+#include "engine/lead.h"
 #include "launcher/child.h"
 
 struct sg_box;
@@ -14,12 +15,16 @@ struct sg_launcher;
 
 struct sg_gate_link {
     struct sg_child child;
-    char *program;   /* owned; NULL: there is none */
-    struct sg_io io; /* orders; it says nothing itself */
-    int own_net_fd;  /* our own network namespace, to come back to */
+    char *program; /* owned; NULL: there is none, and `why` */
+    char why[240];
+    enum sg_lead how; /* connections are led to it */
+    struct sg_io io;  /* orders; it says nothing itself */
+    int own_net_fd;   /* our own network namespace, to come back to */
     struct sg_timer retry;
 };
 
+/* Whether there can be one here, and how. */
+void sg_gate_find(struct sg_launcher *l, enum sg_lead wanted);
 int sg_gate_start(struct sg_launcher *l, struct sg_err *err);
 void sg_gate_stop(struct sg_launcher *l); /* at the end of the service */
 

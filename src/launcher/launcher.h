@@ -8,7 +8,6 @@
  *     listen.c   the service's own sockets, which outlive any daemon
  *     child.c    keeps a program running: daemon.c  sandglassd, gate.c  sandglass-gate,
  *                keeper.c  sandglass-keeper, export.c  sandglass-export
- *     netsock.c  the gate's sockets inside a sandbox
  *     conn.c     the packets between the two
  *     permit.c   what may be asked                 serve.c   what is done about it
  *     pool.c     which cells are made, for whom    box.c     the life of one cell

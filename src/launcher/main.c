@@ -308,15 +308,6 @@ static int connect_daemon(struct sg_launcher *l, const struct arguments *a, stru
     return sg_conn_open(l, a->peer_fd, err);
 }
 
-/* Without root the kernel loads no program for us: sandboxes have no network then. */
-static void find_gate(struct sg_launcher *l, const struct arguments *a)
-{
-    sg_auto_free char *program =
-        a->peer_fd < 0 && !l->set.is_rootless ? sg_child_program("sandglass-gate", "gate") : NULL;
-    if (program && access(program, X_OK) == 0)
-        l->gate.program = sg_take_ptr(&program);
-}
-
 /* Where the settings name an Engine. Its socket is root's. */
 static int start_keeper(struct sg_launcher *l, const struct sg_config *c, struct sg_err *err)
 {
@@ -350,6 +341,10 @@ static int listen_tcp(const struct sg_launcher *l, const char *address, struct s
     }
 }
 
+_Static_assert((int)SG_GATE_SK_LOOKUP == (int)SG_LEAD_LOOKUP &&
+                   (int)SG_GATE_NFT == (int)SG_LEAD_NFT && (int)SG_GATE_AUTO == (int)SG_LEAD_AUTO,
+               "the setting is the way");
+
 static int start(struct sg_launcher *l, const struct sg_config *c, const struct arguments *a,
                  struct sg_err *err)
 {
@@ -372,7 +367,8 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     }
     if (sg_vault_open(&l->vault, l->loop, c, l->set.is_rootless, err) < 0)
         return -1;
-    find_gate(l, a);
+    if (a->peer_fd < 0)
+        sg_gate_find(l, (enum sg_lead)c->gate_lead);
     sg_oci_init(&l->oci, c, l->set.is_rootless, l->gate.program != NULL);
     if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
         return -1;

@@ -216,8 +216,9 @@ int sg_creds_read(struct sg_manager *m, const struct sg_who *who, const struct s
     if (got == 0 && c.use_n > SG_CRED_SECRETS)
         got = sg_fail(err, SG_INVALID, "a sandbox uses at most %d secrets", SG_CRED_SECRETS);
     if (got == 0 && (c.use_n || c.field_n) && !sg_manager_has_gate(m))
-        got = sg_fail(err, SG_UNSUPPORTED,
-                      "there is no gate on this host (it needs root): secrets cannot be used");
+        got = sg_fail(
+            err, SG_UNSUPPORTED,
+            "there is no gate on this host (see 'sandglass doctor'): secrets cannot be used");
     if (got < 0)
         sg_creds_done(&c);
     else

@@ -54,7 +54,8 @@ int sg_net_egress(struct sg_manager *m, const struct sg_who *who, const struct s
     struct sg_egress e = { 0 };
     if (!sg_manager_has_gate(m))
         return sg_fail(err, SG_UNSUPPORTED,
-                       "there is no gate on this host (it needs root): egressProxy cannot be used");
+                       "there is no gate on this host (see 'sandglass doctor'): egressProxy cannot "
+                       "be used");
     if (check_address(m, spec->address, err) < 0 || check_login(spec, err) < 0)
         return sg_wrap(err, "egressProxy");
     e.address = sg_strdup(spec->address);

@@ -10,6 +10,7 @@ import time
 
 import pytest
 import sg
+from service import wait_for
 
 CHECK_KEYS = {"group", "name", "status", "need", "purpose", "detail", "fix"}
 STATUSES = {"ok", "degraded", "missing", "info"}
@@ -20,7 +21,7 @@ NAMES = [
     "mount API", "tmpfs", "overlayfs", "proc", "devpts", "devices", "clone3", "pidfd", "openat2",
     "close_range", "memfd exec", "seccomp filter", "landlock", "newuidmap", "cgroup layout",
     "memory limit", "swap limit", "cpu limit", "pids limit", "freezer", "favordynmods", "id ranges",
-    "idmapped mounts", "state directory", "storage pool", "pool in use", "start commands", "pause to disk",
+    "idmapped mounts", "state directory", "storage pool", "pool in use", "start commands", "pause to disk", "gate",
     "a sandbox", "leftovers",
 ]
 ROOT_ONLY = ["rootless start", "rootless overlayfs", "rootless proc"]
@@ -70,6 +71,12 @@ def test_an_ordinary_user_is_told_what_root_has_more(user):
     for name in ("id ranges", "idmapped mounts"):
         assert checks[name]["status"] == "degraded" and name in report["verdict"]
         assert "root" in checks[name]["fix"]
+
+
+def test_it_tells_how_connections_come_to_the_gate(runner):
+    way = "sk_lookup" if runner.is_root else "nft"
+    wait_for(lambda: by_name(doctor(runner)[0])["gate"]["detail"] == f"connections come to it by {way}",
+             seconds=60, what="an answer in time")  # a row has two seconds, whoever else is busy
 
 
 def test_doctor_and_run_agree_on_the_limits_of_an_ordinary_user(user):
