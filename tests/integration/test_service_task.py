@@ -204,6 +204,22 @@ def test_approvals_by_themselves(service, tenant):
     assert tenant.post("/v1/approvals", {"operation": "one more"}).status == 429
 
 
+def test_a_sandbox_of_a_task_ends_with_the_daemon_that_had_it(service, tenant):
+    def call():
+        with contextlib.suppress(OSError, http.client.HTTPException):  # the daemon dies under it
+            service.client(tenant.key).post("/v1/run", {"cmd": "echo on > f; sleep 600"})
+    thread = threading.Thread(target=call)
+    thread.start()
+    one, = wait_for(lambda: [b for b in boxes(tenant) if b["state"] == "running"], what="a sandbox")
+    wait_for(lambda: tenant.get(f"/v1/sandboxes/{one['id']}/execs", expect=200)["execs"], what="its command")
+    service.kill9_daemon()
+    thread.join()
+    service.wait_ready()
+    wait_for(lambda: tenant.get(f"/v1/sandboxes/{one['id']}").status == 404, 30, "its end")
+    wait_for(lambda: service.operator.post("/v1/reconcile", expect=200)["cells"] == 0, 30, "the end of its cell")
+    assert run(tenant, cmd="echo next")["stdout"] == "next\n"
+
+
 def test_approvals_outlive_the_daemon_and_are_used_once(service, tenant):
     def call():
         with contextlib.suppress(OSError, http.client.HTTPException):  # the daemon dies under it
