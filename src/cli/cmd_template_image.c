@@ -103,29 +103,44 @@ static int unpack_layer(struct assembly *a, size_t i, struct sg_progress *p, str
 static bool is_before(const struct assembly *a, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (strcmp(a->layers[k].name, a->layers[i].name) == 0)
+        if (strcmp(a->layers[k].name, a->layers[i].name) == 0 &&
+            strcmp(a->image->layers[k].blob.s, a->image->layers[i].blob.s) == 0)
             return true;
     return false;
 }
 
+/* One whose blob is another has to show first that it is this layer: it is unpacked like one that
+ * is not there. */
 static int find_layer(struct assembly *a, size_t i, struct sg_err *err)
 {
     struct layer *l = &a->layers[i];
-    l->fd = sg_templates_use(a->store_fd, l->name, err);
-    if (l->fd < 0)
+    char blob[SG_PART_NAME];
+    sg_blob_name(&a->image->layers[i].blob, blob);
+    sg_auto_fd fd = sg_templates_use(a->store_fd, l->name, err);
+    if (fd < 0)
         return err->kind == SG_NOT_FOUND ? 0 : -1;
-    return keep_blob(a, i, l->fd, err) < 0 ? -1 : 1;
+    if (faccessat(fd, blob, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    l->fd = sg_take_fd(&fd);
+    return 1;
 }
 
-/* Where somebody else stored the same layer meanwhile, theirs is as good. */
+/* Where the same layer is stored already, that one is as good. */
 static int store_layer(struct assembly *a, size_t i, struct sg_err *err)
 {
     struct layer *l = &a->layers[i];
-    if (sg_stage_commit(&l->stage, l->name, false, err) == 0)
+    if (sg_stage_commit(&l->stage, l->name, false, err) == 0) {
         l->fd = sg_stage_use(&l->stage, l->name, err);
-    else if (err->kind == SG_CONFLICT && find_layer(a, i, err) == 0)
-        return sg_fail(err, SG_UNAVAILABLE, "a layer was removed meanwhile; try again");
-    return l->fd < 0 ? -1 : 0;
+        return l->fd < 0 ? -1 : 0;
+    }
+    if (err->kind != SG_CONFLICT)
+        return -1;
+    l->fd = sg_templates_use(a->store_fd, l->name, err);
+    if (l->fd < 0)
+        return err->kind == SG_NOT_FOUND
+                   ? sg_fail(err, SG_UNAVAILABLE, "a layer was removed meanwhile; try again")
+                   : -1;
+    return keep_blob(a, i, l->fd, err);
 }
 
 static int get_layers(struct assembly *a, struct sg_progress *p, size_t *ret_shared,

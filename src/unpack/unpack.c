@@ -75,10 +75,17 @@ static int write_at(int fd, const void *p, size_t n, int64_t offset)
     return 0;
 }
 
-/* Blocks come with offsets, so the holes of a sparse file stay holes on disk. */
+static int fail_holes(const struct sg_unpack_job *job, struct sg_err *err)
+{
+    return sg_fail(err, SG_INVALID, "entry %s has holes, and a blob has none", job->last);
+}
+
+/* Blocks come with offsets, so the holes of a sparse file stay holes on disk. What has a digest has
+ * none: it would be that of another content. */
 static int copy_content(struct sg_unpack_job *job, int fd, uint64_t size, struct sg_digest *digest,
                         struct sg_err *err)
 {
+    uint64_t at = 0;
     for (;;) {
         const void *block;
         size_t n;
@@ -94,9 +101,14 @@ static int copy_content(struct sg_unpack_job *job, int fd, uint64_t size, struct
             return -1;
         if (write_at(fd, block, n, offset) < 0)
             return sg_fail_sys(err, "write %s", job->last);
+        if (digest && (uint64_t)offset != at)
+            return fail_holes(job, err);
         if (digest)
             sg_digest_add(digest, block, n);
+        at = (uint64_t)offset + n;
     }
+    if (digest && at != size)
+        return fail_holes(job, err);
     if (ftruncate(fd, (off_t)size) < 0)
         return sg_fail_sys(err, "write %s", job->last);
     job->result.bytes += size;

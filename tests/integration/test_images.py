@@ -101,6 +101,32 @@ def test_templates_share_layers_and_the_last_one_takes_them_along(store):
     assert store.layers() == []
 
 
+def test_a_layer_that_is_known_is_checked_in_every_packing(store):
+    take(store, "one", oci.layout(store.home / "one", [oci.BASE]).archive())
+    made = oci.Layout(store.home / "lie")
+    real = oci.pack
+    try:
+        oci.pack = lambda data, how: real(ABOVE, how)
+        made.add(made.image([oci.BASE]))
+    finally:
+        oci.pack = real
+    done = store("import", "two", made.archive())
+    assert done.returncode == 1 and "and should be sha256:" in done.stderr
+    known, = store.layers()
+    assert len(list((store.templates / known).glob("blob-*"))) == 1
+    # Two packings of one layer in one image: both are kept.
+    made = oci.Layout(store.home / "twice")
+    packings = iter(("gzip", "plain"))
+    try:
+        oci.pack = lambda data, how: real(data, next(packings))
+        made.add(made.image([oci.BASE, oci.BASE]))
+    finally:
+        oci.pack = real
+    take(store, "two", made.archive())
+    assert store.layers() == [known]
+    assert len(list((store.templates / known).glob("blob-*"))) == 2
+
+
 def test_a_layer_above_hides_replaces_and_keeps(store):
     below = oci.layer(("usr/all/a", b"a"), ("usr/all/b", b"b"), ("usr/file", b"file"),
                       oci.entry("usr/dir", type=tarfile.DIRTYPE, mode=0o755),
@@ -204,6 +230,25 @@ def wrong_diff(store):
     return made.archive()
 
 
+def with_holes(store):
+    """A blob whose data has the digest, and whose content does not: there are zeros between."""
+    made = oci.Layout(store.home / "bad")
+    places = [i for i in range(0, len(oci.BASE), 512) if oci.BASE[i:i + 512].strip(b"\0")]
+    data = b"".join(oci.BASE[i:i + 512] for i in places)
+    blob = {**made.blob(data, oci.LAYER), "size": len(oci.BASE)}
+    made.add(made.blob(json.dumps({
+        "schemaVersion": 2, "mediaType": oci.MANIFEST, "layers": [blob], "config": made.blob(
+            oci.config_of([oci.BASE], {}, oci.ARCH), "application/vnd.oci.image.config.v1+json")}).encode(),
+        oci.MANIFEST))
+    holes = {"GNU.sparse.size": str(len(oci.BASE)), "GNU.sparse.numblocks": str(len(places)),
+             "GNU.sparse.map": ",".join(f"{i},512" for i in places)}
+    path = store.home / "bad.tar"
+    path.write_bytes(oci.layer(*(oci.entry(
+        str(p.relative_to(made.path)), p.read_bytes(), pax_headers=holes if p.read_bytes() == data else {})
+        for p in sorted(made.path.rglob("*")) if p.is_file())))
+    return path
+
+
 def another_machine(store):
     return oci.layout(store.home / "bad", [oci.BASE], arch="s390x").archive()
 
@@ -231,6 +276,7 @@ REFUSED = [
     (wrong_blob, "the content of blob"),
     (missing_blob, "lacks the blob"),
     (wrong_diff, "and should be sha256:"),
+    (with_holes, "has holes, and a blob has none"),
     (another_machine, f"the image is for linux/s390x, wanted is linux/{oci.ARCH}"),
 ]
 
