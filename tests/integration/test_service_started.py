@@ -80,7 +80,7 @@ def test_a_create_gets_one_whose_start_command_runs_already_and_makes_it_its_own
 def test_the_network_of_one_that_waited_is_what_its_caller_asked_for(service, builder, tenant):
     builder.build("netted", startCmd=START, readyCmd=READY)
     wait_ready(service)
-    asks = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 9), 60)' 2>&1 | tail -1"
+    asks = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 9), 60).recv(1)' 2>&1 | tail -1"
     shut = Box(tenant, {"template": "netted"})
     wait_ready(service)
     box = Box(tenant, {"template": "netted", "network": {"mode": "filtered", "deny": ["192.0.2.1"]}})
