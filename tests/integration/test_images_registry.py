@@ -8,12 +8,14 @@ import pathlib
 import subprocess
 import tarfile
 import tempfile
+import threading
+import time
 
-import dockerd
 import oci
 import pytest
 import registry
 from service import Box
+from sg import BIN
 
 NOISE = bytes(i * 7919 % 251 for i in range(1 << 20))  # that a connection can break in the middle of
 BIG = oci.layer(("etc/passwd", oci.USERS), ("usr/noise", os.urandom(64 << 10) + NOISE))
@@ -184,6 +186,44 @@ def test_a_token_is_fetched_and_stays_with_the_registry(templates):
         assert done.returncode == 1 and "does not take these credentials" in done.stderr
 
 
+def helper_of(command):
+    """What the kernel says of sandglass-registry below a process, and what it sees of the disk."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, StopIteration):
+            fields = dict(line.split(":\t", 1) for line in (entry / "status").read_text().splitlines()
+                          if ":\t" in line)
+            if fields["Name"] == "sandglass-regis" and fields["PPid"] == str(command):
+                return fields, sorted(os.listdir(entry / "root"))
+    return None
+
+
+def test_who_speaks_to_a_registry_has_no_rights_and_ends_with_its_command(root):
+    env = {"SANDGLASS_STATE_DIR": str(root.home / "state")}
+    asked, may_go = threading.Event(), threading.Event()
+    with faked(root.home) as reg:
+        reg.on_request = lambda: (asked.set(), may_go.wait(60))
+        command = root.popen(BIN, "template", "pull", "mine", f"{reg.host}/a", env=env,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            assert asked.wait(60)
+            fields, files = helper_of(command.pid)
+        finally:
+            command.kill()
+            command.wait()
+        uid = fields["Uid"].split()
+        assert files == ["state"]
+        assert len(set(uid)) == 1 and uid[0] != "0" and not fields["Groups"].strip()
+        assert [fields[key] for key in ("CapPrm", "CapEff", "CapBnd")] == ["0" * 16] * 3
+        assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+        deadline = time.monotonic() + 60
+        while os.path.exists(f"/proc/{fields['Pid']}/root") and time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(int(fields["Pid"]), os.WNOHANG)  # an orphan is ours
+            time.sleep(0.05)
+        assert time.monotonic() < deadline, "it lives on"
+        may_go.set()
+
+
 def test_a_download_that_breaks_off_goes_on_where_it_was(templates):
     with faked(templates.home) as reg:
         reg.broken = True
@@ -269,8 +309,10 @@ def test_docker_saves_what_is_imported_and_loads_what_is_exported(root, engine):
 
 
 def test_a_dockerfile_stands_on_an_image_of_a_registry(service, tenant, key, tmp_path):
-    made = oci.layout(tmp_path / "served", [dockerd.tiny_tar()], config={
-        "Env": ["A=of the image", "PATH=/bin"], "WorkingDir": "/home/user", "User": "user"})
+    made = oci.layout(tmp_path / "served", [oci.layer(
+        ("etc/passwd", oci.USERS), oci.entry("home/app", type=tarfile.DIRTYPE, mode=0o755),
+        *oci.programs("sh", "cat", "id"))], config={
+            "Env": ["A=of the image", "PATH=/bin"], "WorkingDir": "/home/app", "User": "app"})
     dockerfile = tmp_path / "Dockerfile"
     env = {"SANDGLASS_CONFIG": str(service.config), "SANDGLASS_API_KEY": key,
            "SANDGLASS_URL": f"http://127.0.0.1:{service.port}"}
@@ -285,10 +327,10 @@ def test_a_dockerfile_stands_on_an_image_of_a_registry(service, tenant, key, tmp
         done = service.runner.sandglass(*command[:2], "--pull", *command[2:], env=env)
         assert done.returncode == 0 and reg.seen == [], done
     box = Box(tenant, {"template": "from-image"})
-    assert box.sh("cat /home/made; id -un; pwd")["stdout"] == "of the image\nuser\n/home/user\n"
+    assert box.sh("cat /home/made; id -un; pwd")["stdout"] == "of the image\napp\n/home/app\n"
     box.destroy()
     box = Box(tenant, {"template": "tiny-1"})  # the image itself
-    assert box.sh("echo $A; id -un; pwd")["stdout"] == "of the image\nuser\n/home/user\n"
+    assert box.sh("echo $A; id -un; pwd")["stdout"] == "of the image\napp\n/home/app\n"
     box.destroy()
     tenant.delete("/v1/templates/from-image")
     done = service.runner.sandglass("template", "list", "--json", env=env)

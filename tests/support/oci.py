@@ -12,6 +12,7 @@ import io
 import json
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import tarfile
@@ -50,6 +51,16 @@ def layer(*entries):
 BASE = layer(entry("etc", type=tarfile.DIRTYPE, mode=0o755), ("etc/passwd", USERS),
              entry("usr", type=tarfile.DIRTYPE, mode=0o755), ("opt/one", b"one\n"),
              ("opt/gone", b"gone\n"))
+
+
+def programs(*names):
+    """Entries of a layer: programs of this machine under /bin, with what they are linked with."""
+    wanted = {}
+    for name in names:
+        path = shutil.which(name, path="/usr/bin:/bin")
+        links = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60).stdout
+        wanted |= {f"bin/{name}": path, **{p.lstrip("/"): p for p in re.findall(r"(/\S+)", links)}}
+    return [entry(name, pathlib.Path(path).read_bytes(), mode=0o755) for name, path in wanted.items()]
 
 
 def pack(data, how):
