@@ -155,15 +155,16 @@ static int send_request(struct helper *h, struct sg_buf *text, struct sg_err *er
 
 /* ---- pull ---- */
 
-/* Blobs of layers that are here need not come again. */
-static void put_have(struct sg_json *j, int store_fd)
+/* Blobs of layers that are here need not come again. Those with set-id bits are other layers. */
+static void put_have(struct sg_json *j, int store_fd, bool keeps_setuid)
 {
+    const size_t n = strlen(SG_LAYER_PREFIX) + SG_OCI_HEX + (keeps_setuid ? 1 : 0);
     sg_json_key(j, "have");
     sg_json_open(j, '[');
     int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sg_auto_dir store = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *d; store && (d = readdir(store));) {
-        if (!sg_starts_with(d->d_name, SG_LAYER_PREFIX))
+        if (!sg_starts_with(d->d_name, SG_LAYER_PREFIX) || strlen(d->d_name) != n)
             continue;
         fd = openat(store_fd, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         sg_auto_dir layer = fd < 0 ? NULL : fdopendir(fd);
@@ -210,7 +211,7 @@ static int fetch(struct sg_cli *cli, const struct sg_oci_ref *ref, struct sg_sta
     begin_request(&j, cli, "pull", ref, &who);
     put_pair(&j, "platform", cli->config.platform);
     put_pair(&j, "dir", dir);
-    put_have(&j, stage->store_fd);
+    put_have(&j, stage->store_fd, cli->config.sudo);
     sg_json_close(&j, '}');
     const struct sg_jval *v;
     sg_auto_free char *what = sg_printf("%s: downloading", ref->repository);

@@ -239,6 +239,11 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(templates):
         assert len(ranges) == 1 and int(ranges[0][6:-1]) > 10000
         assert (templates.root("mine") / "usr" / "noise").read_bytes().endswith(NOISE)
         assert templates.left() == []
+        reg.seen.clear()
+        assert done_json(templates("pull", "--json", "again", f"{reg.host}/big"))["layers_shared"] == 1
+        assert len(reg.seen) == 2  # the manifest and the configuration: the layer is here
+        # with set-id bits it is another layer, and comes again
+        assert done_json(templates("pull", "--json", "--sudo", "third", f"{reg.host}/big"))["layers_shared"] == 0
 
 
 def test_what_a_registry_gets_wrong_is_named_and_leaves_nothing(root):
