@@ -115,6 +115,7 @@ unsigned sg_journal_sweep(struct sg_manager *m)
 
 /* ---- what builds and start commands call ---- */
 
+#ifndef RIG_HAS_EXECS /* of a test that plays them */
 int sg_exec_start(struct sg_sandbox *s, const struct sg_who *who, const struct sg_exec_spec *spec,
                   sg_exec_cb *cb, void *arg, struct sg_err *err)
 {
@@ -149,6 +150,7 @@ ssize_t sg_reader_read(struct sg_reader *r, enum sg_stream *ret_stream, void *to
     (void)err;
     return 0;
 }
+#endif
 
 #ifndef RIG_HAS_FILES
 int sg_files_ask(struct sg_sandbox *s, const struct sg_who *who, struct sg_msg *m, const int *fds,
