@@ -176,6 +176,8 @@ static int build(struct sg_box *b, struct sg_err *err)
     sg_auto_buf text;
     struct sg_nested nested;
     sg_buf_init(&text, 64 << 10);
+    if (b->pool && b->pool->pids)
+        spec.limits.pids = b->pool->pids;
     if (is_nested(b) && sg_oci_fill(&l->oci, &spec, &text, &nested, err) < 0)
         return -1;
     spec.nested = is_nested(b) ? &nested : NULL;

@@ -28,14 +28,16 @@ enum { LOW_PART = 8 };                     /* of a pool: with less left nobody w
 static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 
-static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const char *template)
+static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+                            uint64_t pids)
 {
     for (struct sg_pool *p = l->maker.pools; p; p = p->next)
-        if (p->tier == tier && strcmp(p->template, template) == 0)
+        if (p->tier == tier && p->pids == pids && strcmp(p->template, template) == 0)
             return p;
     struct sg_pool *p = sg_new(struct sg_pool);
     p->launcher = l;
     p->tier = tier;
+    p->pids = pids;
     (void)snprintf(p->template, sizeof p->template, "%s", template);
     p->parked_end = &p->parked;
     p->wishes_end = &p->wishes;
@@ -243,12 +245,13 @@ void sg_pool_drop(struct sg_pool *p, struct sg_box *b)
     go_on(p->launcher);
 }
 
-int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template, uint64_t pids,
                  struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
 {
     if (tier == SG_L_TIER_DOCKER && sg_id_is_valid(template, 't'))
         return sg_fail(err, SG_UNSUPPORTED, "a snapshot cannot be a container: tier cell can");
-    struct sg_pool *p = find(l, tier, template);
+    const bool is_usual = tier != SG_L_TIER_GVISOR || pids == l->set.defaults.pids;
+    struct sg_pool *p = find(l, tier, template, is_usual ? 0 : pids);
     if (look_at_template(p, err) < 0)
         return -1;
     *ret = p->wishes ? NULL : pop_parked(p);
@@ -407,7 +410,7 @@ int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_
         if (strcmp(name, "host") != 0 && tier != SG_L_TIER_DOCKER &&
             sg_template_check_name(name, err) < 0)
             return sg_wrap(err, "serve.pool");
-        find(l, tier, name)->wanted = (unsigned)count;
+        find(l, tier, name, 0)->wanted = (unsigned)count;
     }
     return 0;
 }

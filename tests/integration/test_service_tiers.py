@@ -150,6 +150,22 @@ def test_limits_hold(service, tier):
     box.destroy()
 
 
+def test_a_create_says_how_many_processes_there_may_be(service, tier):
+    box = Box(service.operator, {"tier": tier, "limits": {"pids": 24}})
+    done = box.exec("python3", "-c", """
+import os, signal, time
+made = []
+try:
+    while len(made) < 500:
+        made.append(os.fork() or time.sleep(100))
+except OSError: pass
+print(len(made), flush=True)
+for pid in made: os.kill(pid, signal.SIGKILL)
+""")
+    assert done["exitCode"] == 0 and 5 < int(done["stdout"]) <= 24, done
+    box.destroy()
+
+
 def test_too_much_memory_is_told_as_such(service, tier):
     """A cell loses the program; where a whole kernel is in the limit, that may go instead."""
     box = Box(service.operator, {"tier": tier, "limits": {"memoryBytes": 256 * MIB}})
