@@ -243,8 +243,8 @@ static void run(struct rig *r, const struct sg_task_spec *spec)
 {
     (void)start(r, spec);
     rig_in_time(r, seen.calls);
-    rig_until(r, r->cell_count == 0);
-    rig_until(r, !r->m->newest);
+    rig_in_time(r, r->cell_count == 0);
+    rig_in_time(r, !r->m->newest);
     assert_int_equal(seen.calls, 1);
 }
 
@@ -332,7 +332,7 @@ static void a_sandbox_that_goes_under_its_command_is_lost(void **state)
     open_reader->wake(open_reader);
     rig_in_time(r, seen.calls);
     assert_int_equal(seen.ending, SG_TASK_LOST);
-    rig_until(r, r->cell_count == 0 && !r->m->newest);
+    rig_in_time(r, r->cell_count == 0 && !r->m->newest);
 }
 
 static void no_sandbox_is_told_apart_from_a_refusal(void **state)
@@ -432,10 +432,10 @@ static void a_cancelled_one_says_nothing_and_leaves_nothing(void **state)
     rig_in_time(r, open_reader);
     struct sg_reader *reader = open_reader;
     sg_task_cancel(t);
-    rig_until(r, r->cell_count == 0);
+    rig_in_time(r, r->cell_count == 0);
     reader->exec = NULL;
     reader->wake(reader);
-    rig_until(r, !r->m->tasks && !r->m->newest);
+    rig_in_time(r, !r->m->tasks && !r->m->newest);
     assert_int_equal(seen.calls, 0);
     assert_int_equal(r->asked[SG_MSG_L_CREATE], 1);
 }
