@@ -109,11 +109,11 @@ static int send_file(struct sg_api *api, const struct sg_cli *cli, struct sg_err
     const char *path = cli->args[0];
     sg_auto_buf target;
     struct stat st;
+    sg_buf_init(&target, SG_API_MAX_PATH);
     sg_auto_fd fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                            : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0)
         return sg_fail_sys(err, "read %s", sg_quote(path).s);
-    sg_buf_init(&target, SG_API_MAX_PATH);
     add_target(&target, cli);
     const uint64_t bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : UINT64_MAX;
     return sg_http_send_fd(&api->http, "POST", sg_buf_cstr(&target), fd, bytes, err);

@@ -30,12 +30,12 @@ static void check_manifest(struct sg_str text)
     struct sg_move_doc d = { 0 }, back = { 0 };
     struct sg_err err = { 0 };
     sg_auto_buf first, second;
+    sg_buf_init(&first, 8 * SG_MOVE_MANIFEST_MAX);
+    sg_buf_init(&second, 8 * SG_MOVE_MANIFEST_MAX);
     if (sg_move_doc_read(text, &d, &err) < 0) {
         demand(err.kind != SG_OK && err.msg[0]);
         return;
     }
-    sg_buf_init(&first, 8 * SG_MOVE_MANIFEST_MAX);
-    sg_buf_init(&second, 8 * SG_MOVE_MANIFEST_MAX);
     sg_move_doc_put(&d, &first);
     demand(sg_move_doc_read((struct sg_str) { (char *)first.p, first.n }, &back, &err) == 0);
     sg_move_doc_put(&back, &second);

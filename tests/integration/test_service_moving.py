@@ -355,5 +355,6 @@ def test_the_command_line_moves_a_sandbox(service, tenant, other, there, tmp_pat
     assert kept["name"] == "kept" and kept["id"] in sg(other, "snapshots", "list")
     file.write_bytes(file.read_bytes()[:-5])
     assert "cut off" in sg(other, "snapshots", "import", str(file), code=2)
+    assert "No such file" in sg(other, "snapshots", "import", str(tmp_path / "none"), code=1)
     sg(other, "rm", moved)
     sg(other, "snapshots", "rm", kept["id"])
