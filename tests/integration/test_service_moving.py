@@ -30,7 +30,7 @@ AS_ROOT = """
 set -e
 chown 1234:4321 d/f; chown -h 7:8 d/soft; chown 3:4 "odd name"; chmod 2755 d/e
 rm -rf /etc/skel /etc/profile.d; mkdir /etc/profile.d; printf mine > /etc/profile.d/mine.sh; rm -f /etc/motd
-printf more >> /etc/hostname; mkdir -p /opt/x; printf opt > /opt/x/y
+printf "# more" >> /etc/bash.bashrc; mkdir -p /opt/x; printf opt > /opt/x/y
 """
 LOOK = r"""
 import hashlib, os, stat, sys
@@ -82,7 +82,7 @@ def look(box):
     """What the sandbox has, and of what its template has: the names. That is each machine's own."""
     done = box.exec("python3", "-c", LOOK, ".", "/opt", "/etc/profile.d", user="root")
     assert done["exitCode"] == 0, done
-    return done["stdout"].splitlines() + out(box, "ls -A / /etc; cat /etc/hostname").splitlines()
+    return done["stdout"].splitlines() + out(box, "ls -A / /etc; tail -c 6 /etc/bash.bashrc").splitlines()
 
 
 def export(client, path):
