@@ -6,8 +6,9 @@
  * meanwhile. Most cells leave a handful of small files: to remove these is a hundredth of the work.
  *
  * V1. Nothing of a cell is in a spare: all that a cell can reach of its layer is below two
- *     directories, which are removed and not reused. Who still holds a file of the old cell holds
- *     one that has no name any more.
+ *     directories, which are removed and not reused. A file that somebody still holds (the daemon,
+ *     for who downloads it) has no name then, but counts: such a layer is no spare, or the next
+ *     cell would have so much less room.
  * V2. A layer is emptied before it moves to the spares: whoever is killed in between leaves a layer
  *     without a cell, which the next launcher removes.
  * V3. What is large, or cannot be emptied for whatever reason, is removed as a subvolume. */
@@ -21,6 +22,7 @@
 #include "base/auto.h"
 #include "image/tree.h"
 #include "launcher/vault.h"
+#include "sys/btrfs.h"
 #include "sys/kfile.h"
 #include "base/banned.h"
 
@@ -65,7 +67,7 @@ bool sg_vault_spare_keep(int pool_fd, int cells_fd, const char *name)
     sg_auto_fd spares = open_spares(pool_fd);
     sg_auto_fd part = openat(cells_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return spares >= 0 && part >= 0 && !is_full(spares) && empty(part) == 0 &&
-           renameat(cells_fd, name, spares, name) == 0;
+           !sg_btrfs_has_orphans(part) && renameat(cells_fd, name, spares, name) == 0;
 }
 
 bool sg_vault_spare_take(int pool_fd, int cells_fd, const char *name)

@@ -162,20 +162,30 @@ int sg_btrfs_recount(int fd, struct sg_err *err)
     return 0;
 }
 
-/* Is there such a subvolume? Its root item is looked for. */
-static bool has_subvolume(int fd, uint64_t subvolume)
+/* Has the tree (0: that of the file) an item of this kind? Where that cannot be told it has. */
+static bool has_item(int fd, uint64_t tree, uint64_t object, uint32_t type)
 {
     struct btrfs_ioctl_search_args args = {
-        .key = { .tree_id = BTRFS_ROOT_TREE_OBJECTID,
-                 .min_objectid = subvolume,
-                 .max_objectid = subvolume,
-                 .min_type = BTRFS_ROOT_ITEM_KEY,
-                 .max_type = BTRFS_ROOT_ITEM_KEY,
+        .key = { .tree_id = tree,
+                 .min_objectid = object,
+                 .max_objectid = object,
+                 .min_type = type,
+                 .max_type = type,
                  .max_offset = UINT64_MAX,
                  .max_transid = UINT64_MAX,
                  .nr_items = 1 },
     };
     return ioctl(fd, BTRFS_IOC_TREE_SEARCH, &args) < 0 || args.key.nr_items > 0;
+}
+
+static bool has_subvolume(int fd, uint64_t subvolume)
+{
+    return has_item(fd, BTRFS_ROOT_TREE_OBJECTID, subvolume, BTRFS_ROOT_ITEM_KEY);
+}
+
+bool sg_btrfs_has_orphans(int fd)
+{
+    return has_item(fd, 0, BTRFS_ORPHAN_OBJECTID, BTRFS_ORPHAN_ITEM_KEY);
 }
 
 unsigned sg_btrfs_forget_gone(int fd, const char *fsid)

@@ -374,6 +374,22 @@ def test_a_layer_is_used_again_with_nothing_of_who_had_it(root):
         assert len(left) == 1 and first not in left
 
 
+def test_a_layer_with_a_file_that_is_still_read_is_not_used_again(root):
+    with Service(pool=0) as service:
+        operator = service.operator
+        box = Box(operator, {"limits": {"diskBytes": 64 * MIB}})
+        out(box, "head -c 40M /dev/urandom > big")
+        reading = operator.stream("GET", f"{box.path}/files", query={"path": "/workspace/big"})
+        out(box, "rm big")
+        operator.delete(box.path, expect=204)
+        wait_for(lambda: not layers(service, "cells"), 30, "the end of its layer")
+        assert not layers(service, "spare")
+        # Who comes next has all the room that it was promised.
+        again = Box(operator, {"limits": {"diskBytes": 64 * MIB}})
+        assert again.sh("head -c 40M /dev/urandom > big")["exitCode"] == 0
+        reading.connection.close()
+
+
 # ---- deaths ----
 
 def loops():
