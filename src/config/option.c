@@ -43,8 +43,7 @@ static const struct sg_word expiry_words[] = { { "kill", SG_EXPIRY_KILL, false }
 /* clang-format off */
 const struct sg_option sg_options[] = {
     { .key = "run.template", .flag = "template", .env = "SANDGLASS_TEMPLATE", .letter = 'T',
-      .type = SG_OPTION_STRING, .commands = SG_FOR_PARSE | SG_FOR_TASK_RUN | SG_FOR_CELL | SG_FOR_CREATE | SG_FOR_KEYS_CREATE | SG_FOR_CELLS |
-        SG_FOR_SNAPSHOTS_IMPORT,
+      .type = SG_OPTION_STRING, .commands = SG_FOR_PARSE | SG_FOR_TASK_RUN | SG_FOR_CELL | SG_FOR_CREATE | SG_FOR_KEYS_CREATE | SG_FOR_CELLS | SG_FOR_SNAPSHOTS_IMPORT,
       .offset = AT(template),
       .fallback = "host", .arg = "TEMPLATE", .check = sg_check_filled,
       .help = "template to run in, or a directory (with a slash)" },
