@@ -24,7 +24,8 @@ int sg_btrfs_remove(int dir_fd, const char *name, struct sg_err *err);
 /* The number of the subvolume that the file is in. */
 int sg_btrfs_id(int fd, uint64_t *ret, struct sg_err *err);
 
-/* Whether files without a name are left in the subvolume: somebody has them open, and they count. */
+/* Whether files without a name are left in the subvolume: somebody has them open, and they count.
+ */
 bool sg_btrfs_has_orphans(int fd);
 
 /* Begins to count; fine when it does already. */
