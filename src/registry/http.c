@@ -322,7 +322,8 @@ static int fetch_token(struct sg_registry *r, const struct sg_challenge *c, stru
     struct sg_call call = { .method = "GET", .body_fd = -1, .take = take_text, .arg = &text };
     struct sg_challenge unused;
     if (exchange(r, &call, sg_buf_cstr(&url), true, &said, &unused, err) < 0)
-        return sg_wrap(err, "get a token");
+        return text.has_overflowed ? sg_buf_check(&text, "token", err)
+                                   : sg_wrap(err, "get a token");
     if (call.status == 401 || call.status == 403)
         return sg_fail(err, SG_DENIED, "the registry does not take these credentials");
     if (call.status < 200 || call.status > 299)

@@ -6,6 +6,7 @@
  * it locked; another who wants it waits, and finds it done. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,8 @@
 #include "base/banned.h"
 
 enum { TRIES = 5, MAX_NESTED = 4, TICK_NS = 200000000, COPY_BYTES = 256 << 10 };
+enum { PART_FILE = SG_PART_NAME + 8 };
+static const uint64_t MAX_BYTES = UINT64_C(8) << 30; /* as of what an import unpacks */
 #define PARTS_DIR "/state"
 
 static const char manifest_types[] = SG_OCI_MANIFEST_TYPE
@@ -43,6 +46,22 @@ static void tell(struct pull *p, bool is_last)
     sg_registry_progress(p->done, p->total);
 }
 
+/* What is to become `name`, locked. It may be there by now: by us, or by whom we waited for. */
+static int open_part(struct pull *p, const char *name, uint64_t size, char part[PART_FILE],
+                     bool *ret_is_there, struct sg_err *err)
+{
+    struct stat st;
+    (void)snprintf(part, PART_FILE, "%s.part", name);
+    sg_auto_fd fd = openat(p->dir_fd, part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) < 0)
+        return sg_fail_sys(err, "write '%s'", part);
+    *ret_is_there = fstatat(p->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    (uint64_t)st.st_size == size; /* P1 */
+    if (*ret_is_there)
+        (void)unlinkat(p->dir_fd, part, 0);
+    return sg_take_fd(&fd);
+}
+
 /* ---- documents ---- */
 
 static int take_text(void *arg, const void *p, size_t n)
@@ -52,12 +71,26 @@ static int take_text(void *arg, const void *p, size_t n)
     return text->has_overflowed ? -1 : 0;
 }
 
+static int lay_down(struct pull *p, const struct sg_oci_hex *hex, const struct sg_buf *text,
+                    struct sg_err *err)
+{
+    char name[SG_PART_NAME], part[PART_FILE];
+    bool is_there;
+    sg_part_name(hex, name);
+    sg_auto_fd fd = open_part(p, name, text->n, part, &is_there, err);
+    if (fd < 0)
+        return -1;
+    if (!is_there && (ftruncate(fd, 0) < 0 || pwrite(fd, text->p, text->n, 0) != (ssize_t)text->n ||
+                      renameat(p->dir_fd, part, p->dir_fd, name) < 0))
+        return sg_fail_sys(err, "write '%s'", name);
+    return 0;
+}
+
 /* A document by what it is called, or by its digest, which it then has. Laid down as well. */
 static int fetch_document(struct pull *p, const char *path, const char *accept, const char *wanted,
                           struct sg_str *ret, struct sg_oci_hex *ret_hex, struct sg_err *err)
 {
     sg_auto_buf text;
-    char name[SG_PART_NAME];
     sg_buf_init(&text, SG_OCI_MAX_DOC);
     sg_auto_free struct sg_call *c = sg_new(struct sg_call);
     *c = (struct sg_call) { .method = "GET",
@@ -78,11 +111,8 @@ static int fetch_document(struct pull *p, const char *path, const char *accept, 
         return sg_fail(err, SG_INVALID,
                        "digest mismatch: it is sha256:%.12s..., not sha256:%.12s...", ret_hex->s,
                        must);
-    sg_part_name(ret_hex, name);
-    sg_auto_fd fd =
-        openat(p->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, text.p, text.n) != (ssize_t)text.n)
-        return sg_fail_sys(err, "write '%s'", name);
+    if (lay_down(p, ret_hex, &text, err) < 0)
+        return -1;
     const char *copy = sg_arena_copy(p->a, text.n ? (const char *)text.p : "", text.n);
     if (!copy)
         return sg_fail(err, SG_EXHAUSTED, "the image describes too much");
@@ -243,17 +273,14 @@ static void blob_done(struct blob *b)
 static int fetch_blob(struct pull *p, const struct sg_oci_desc *d, struct sg_err *err)
 {
     __attribute__((cleanup(blob_done))) struct blob b = { .p = p, .desc = d, .fd = -1, .err = err };
-    char name[SG_PART_NAME], part[SG_PART_NAME + 8];
-    struct stat st;
+    char name[SG_PART_NAME], part[PART_FILE];
+    bool is_there;
     sg_part_name(&d->hex, name);
-    (void)snprintf(part, sizeof part, "%s.part", name);
-    b.fd = openat(p->dir_fd, part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (b.fd < 0 || flock(b.fd, LOCK_EX) < 0)
-        return sg_fail_sys(err, "write a layer");
-    if (fstatat(p->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        (uint64_t)st.st_size == d->size) { /* P1: by us, or by whom we waited for */
+    b.fd = open_part(p, name, d->size, part, &is_there, err);
+    if (b.fd < 0)
+        return -1;
+    if (is_there) {
         p->done += d->size;
-        (void)unlinkat(p->dir_fd, part, 0);
         return 0;
     }
     if (read_part(&b) < 0 || fetch_rest(&b) < 0)
@@ -273,8 +300,10 @@ static int fetch_layers(struct pull *p, const struct sg_oci_doc *doc, struct sg_
 {
     for (size_t i = 0; i < doc->n; i++)
         if (!is_there(p->r->request, &doc->items[i].hex) &&
-            __builtin_add_overflow(p->total, doc->items[i].size, &p->total))
-            return sg_fail(err, SG_EXHAUSTED, "the layers are too large");
+            (__builtin_add_overflow(p->total, doc->items[i].size, &p->total) ||
+             p->total > MAX_BYTES))
+            return sg_fail(err, SG_EXHAUSTED, "the layers have more than %" PRIu64 " bytes",
+                           MAX_BYTES);
     for (size_t i = 0; i < doc->n; i++)
         if (!is_there(p->r->request, &doc->items[i].hex) && fetch_blob(p, &doc->items[i], err) < 0)
             return sg_wrap(err, "layer %zu of %zu", i + 1, doc->n);

@@ -246,11 +246,26 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(templates):
         assert done_json(templates("pull", "--json", "--sudo", "third", f"{reg.host}/big"))["layers_shared"] == 0
 
 
+def test_what_a_killed_pull_has_left_is_in_nobodys_way(root):
+    env = {"SANDGLASS_STATE_DIR": str(root.home / "state")}
+    with faked(root.home) as reg:
+        def pull():
+            done = root.sandglass("template", "pull", "--force", "mine", f"{reg.host}/big", env=env)
+            assert (done.returncode, done.stdout) == (0, "mine\n"), done.stderr
+        pull()
+        parts = root.home / "state" / "templates" / ".pull"
+        for blob in reg.layout.blobs.iterdir():  # as a template has them, to which they belong by then
+            (parts / f"sha256-{blob.name}").write_bytes(blob.read_bytes())
+            (parts / f"sha256-{blob.name}").chmod(0o600)
+        pull()
+        assert list(parts.iterdir()) == []
+
+
 def test_what_a_registry_gets_wrong_is_named_and_leaves_nothing(root):
     env = {"SANDGLASS_STATE_DIR": str(root.home / "state")}
     with faked(root.home) as reg:
-        def pull(where, **kw):
-            done = root.sandglass("template", "pull", "bad", where, env=env, **kw)
+        def pull(where, **more):
+            done = root.sandglass("template", "pull", "bad", where, env={**env, **more})
             assert done.returncode in (1, 2), done
             templates = root.home / "state" / "templates"
             left = {p.name for p in templates.iterdir() if not p.name.startswith((".host-", ".pull"))}
@@ -270,6 +285,16 @@ def test_what_a_registry_gets_wrong_is_named_and_leaves_nothing(root):
         reg.layout.add(escape)
         assert "has '..' in its name" in pull(f"{reg.host}/big")
         assert "is not the name of an image" in pull("Big/No")
+        huge = json.loads((reg.layout.blobs / reg.layout.image([oci.BASE])["digest"][7:]).read_text())
+        huge["layers"][0]["size"] = (8 << 30) + 1
+        reg.layout.add(reg.layout.blob(json.dumps(huge).encode(), oci.MANIFEST))
+        reg.seen.clear()
+        assert "the layers have more than 8589934592 bytes" in pull(f"{reg.host}/big")
+        assert len(reg.seen) == 2  # the manifest and the configuration
+        reg.token = "x" * (1 << 20)
+        file = registry.auth_file(root.home / "auth.json", reg.host)
+        assert "token is over 1048576 bytes" in pull(f"{reg.host}/big", REGISTRY_AUTH_FILE=str(file))
+        reg.token = None
         # what is not this machine's is spoken to by TLS, and this one has none
         port = reg.host.split(":")[1]
         reg.seen.clear()
