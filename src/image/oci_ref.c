@@ -62,13 +62,21 @@ static int set_host(const char *text, struct sg_str host, struct sg_oci_ref *ret
     return 0;
 }
 
+static bool has_twice(struct sg_str s, char c)
+{
+    for (size_t i = 1; i < s.n; i++)
+        if (s.p[i] == c && s.p[i - 1] == c)
+            return true;
+    return false;
+}
+
 static int set_repository(const char *text, struct sg_str name, bool is_hub, struct sg_oci_ref *ret,
                           struct sg_err *err)
 {
     const char *library = is_hub && !memchr(name.p, '/', name.n) ? "library/" : "";
     const size_t n = strlen(library);
     if (!is_of(name, LOWER DIGIT "._-/") || name.p[0] == '/' || name.p[name.n - 1] == '/' ||
-        memmem(name.p, name.n, "//", 2) || memmem(name.p, name.n, "..", 2))
+        has_twice(name, '/') || has_twice(name, '.'))
         return refuse(text, "a repository has a-z, 0-9, '.', '_', '-' and '/'", err);
     memcpy(ret->repository, library, n + 1);
     if (!take(ret->repository + n, sizeof ret->repository - n, name))
