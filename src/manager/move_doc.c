@@ -33,7 +33,7 @@ void sg_move_doc_of(struct sg_move_doc *d, const struct sg_sandbox *s)
         .has_settings = true,
         .pauses = s->on_expiry == SG_EXPIRY_PAUSE,
         .drops_memory = s->drops_memory,
-        .has_network = s->network.mode != SG_MODE_NONE,
+        .has_network = true, /* none, too: what is not said is the organisation's default */
         .limits = s->limits,
         .timeout_ms = s->timeout_ms,
         .idle_ms = s->idle_ms,
@@ -202,6 +202,9 @@ static int read_settings(const struct sg_jval *v, struct sg_move_doc *d, struct 
         sg_pairs_check("env", d->env.v, d->env.n, true, err) < 0 ||
         (s.network && sg_net_read(s.network, &d->network, err) < 0))
         return -1;
+    if (d->network.egress.user || d->network.egress.sealed)
+        return sg_fail(err, SG_UNSUPPORTED,
+                       "its egress proxy wants a password, which is in no file: export it without");
     d->has_network = s.network;
     return read_captures(s.captures, d, err);
 }
@@ -226,6 +229,8 @@ static int read_head(const struct sg_jval *v, struct sg_move_doc *d, struct sg_e
     (void)snprintf(d->identity, sizeof d->identity, "%s", h.identity);
     (void)snprintf(d->sandbox, sizeof d->sandbox, "%s", h.sandbox ? h.sandbox : "");
     sg_traits_read(h.traits, &d->traits);
+    if (sg_pairs_check("traits", d->traits.env.v, d->traits.env.n, true, err) < 0)
+        return -1;
     return h.settings ? read_settings(h.settings, d, err) : 0;
 }
 

@@ -222,6 +222,16 @@ def test_a_pause_that_keeps_the_files_is_exported_as_it_is(tenant, there):
     assert box.state() == "paused"
 
 
+def test_the_network_of_one_that_was_moved_is_no_wider_than_it_was(other, tenant, there):
+    other.operator.put(f"/v1/orgs/{there.org}/network", {"mode": "open"}, expect=200)
+    for network in ({"mode": "none"}, {"mode": "none", "networks": ["team"]}, {"mode": "filtered", "allow": ["example.com"]}):
+        made = send(there, export(tenant, Box(tenant, {"network": network}).path))
+        assert made.status == 201, made
+        found = there.get(f"/v1/sandboxes/{made.json['id']}/network", expect=200)
+        assert {**found, **network} == found, (network, found)
+    other.operator.delete(f"/v1/orgs/{there.org}/network", expect=204)
+
+
 # ---- what is refused, and leaves nothing ----
 
 def test_a_file_that_is_cut_or_altered_or_none_leaves_nothing(other, there, small):
@@ -269,6 +279,19 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(other, there, small):
     manifest["settings"].update(diskBytes=64 * MIB, memoryBytes=512 * MIB)
     assert send(poor, joined(manifest, tar_of(("f", b"x")))).status == 429
     other.operator.delete(f"/v1/orgs/{org}", expect=204)
+
+
+def test_a_manifest_that_asks_for_too_much_leaves_nothing(other, there, small):
+    manifest, archive = parts(small)
+    proxy = {"address": "192.0.2.1:1080", "username": "someone"}
+    for more in ({}, {"sealed": "x" * 5000}):
+        manifest["settings"]["network"] = {"mode": "open", "egressProxy": {**proxy, **more}}
+        reply = send(there, joined(manifest, archive))
+        assert reply.status == 501 and "wants a password" in reply.error["message"], reply
+    del manifest["settings"]["network"]
+    reply = send(there, joined({**manifest, "traits": {"env": {f"A{i}": "x" * 1000 for i in range(200)}}}, archive))
+    assert reply.status == 400 and "traits is over" in reply.error["message"], reply
+    assert is_settled(other, there)
 
 
 def test_a_template_that_is_missing_or_another_one_is_told(other, there, small):
