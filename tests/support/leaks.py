@@ -46,7 +46,8 @@ def process_table():
         if not entry.isdigit():
             continue
         try:
-            text = pathlib.Path("/proc", entry, "stat").read_text(errors="replace")
+            with open(f"/proc/{entry}/stat", errors="replace") as file:
+                text = file.read()
         except OSError:
             continue  # gone meanwhile
         name, rest = text[text.index("(") + 1:].rsplit(")", 1)
@@ -55,8 +56,8 @@ def process_table():
     return table
 
 
-def descendants():
-    table = process_table()
+def descendants(table=None):
+    table = table or process_table()
     found, queue = [], [os.getpid()]
     while queue:
         parent = queue.pop()
@@ -76,8 +77,8 @@ def reap(spare):
                 pass
 
 
-def processes():
-    for pid, _, state, name in descendants():
+def processes(table):
+    for pid, _, state, name in descendants(table):
         yield f"process {pid} ({name}) in state {state}"
 
 
@@ -91,16 +92,16 @@ def mount_folder():
         shutil.rmtree(folder)
 
 
-def is_others_folder(path):
+def is_others_folder(table, path):
     """In such a folder of a living process that is none of ours?"""
     found = re.search(r"/sg-mounts-(\d+)-", path)
-    return found and int(found[1]) not in family() and pathlib.Path("/proc", found[1]).exists()
+    return found and int(found[1]) in table and int(found[1]) not in family(table)
 
 
-def mounts():
+def mounts(table):
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
         fields = line.split()
-        if not any(word in line for word in OTHERS_MOUNTS) and not is_others_folder(fields[4]):
+        if not any(word in line for word in OTHERS_MOUNTS) and not is_others_folder(table, fields[4]):
             yield f"mount {fields[4]} (id {fields[0]}, {' '.join(fields[fields.index('-') + 1:])})"
 
 
@@ -126,10 +127,10 @@ def cgroups():
                 yield f"cgroup {folder}/{name}"
 
 
-def net_namespaces():
+def net_namespaces(table):
     """Held by a live process that descends from us."""
     own = os.stat("/proc/self/ns/net").st_ino
-    for pid, *_ in descendants():
+    for pid, *_ in descendants(table):
         try:
             inode = os.stat(f"/proc/{pid}/ns/net").st_ino
         except OSError:
@@ -152,21 +153,20 @@ def pinned_namespaces():
 POOL = "/state/pool/image"  # below the folder of a service
 
 
-def family():
+def family(table):
     """All who descend from us."""
-    table = process_table()
     found = {os.getpid()}
     while more := {pid for pid, row in table.items() if row[0] in found} - found:
         found |= more
     return found
 
 
-def is_others_pool(image):
+def is_others_pool(table, image):
     """The storage pool of a living service that somebody else runs beside us?"""
     if not image.endswith(POOL):
         return False
-    config, own = f"SANDGLASS_CONFIG={image.removesuffix(POOL)}/".encode(), family()
-    for pid, row in process_table().items():
+    config, own = f"SANDGLASS_CONFIG={image.removesuffix(POOL)}/".encode(), family(table)
+    for pid, row in table.items():
         if row[2] == "sandglass-launc" and pid not in own:
             try:
                 if config in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
@@ -176,13 +176,14 @@ def is_others_pool(image):
     return False
 
 
-def loop_devices():
+def loop_devices(table=None):
+    table = table or process_table()
     for path in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
             image = path.read_text().strip()
         except OSError:
             continue
-        if not is_others_pool(image) and not is_others_folder(image):
+        if not is_others_pool(table, image) and not is_others_folder(table, image):
             yield f"loop device {path.parent.parent.name} on {image}"
 
 
@@ -208,8 +209,9 @@ class Leaks:
         self.before = {identity(line) for line in self.look()}
 
     def look(self):
-        sources = (processes(), mounts(), cgroups(), net_namespaces(), pinned_namespaces(),
-                   loop_devices(), half_made_files(self.state_dirs))
+        table = process_table()
+        sources = (processes(table), mounts(table), cgroups(), net_namespaces(table), pinned_namespaces(),
+                   loop_devices(table), half_made_files(self.state_dirs))
         return {line for source in sources for line in source}
 
     def left(self, seconds=5.0, spare=()):
