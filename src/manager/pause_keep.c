@@ -54,7 +54,8 @@ void sg_pause_keep_drop(struct sg_sandbox *s)
     if (!s->paused_files)
         return;
     struct dropping *d = sg_new(struct dropping);
-    *d = (struct dropping) { s->manager, sg_take_ptr(&s->paused_files) };
+    d->m = s->manager;
+    d->id = sg_take_ptr(&s->paused_files);
     sg_row_put(s, s->life->row_state, SG_STORE_FULL, sg_note_done,
                sg_note_new(s->manager, dropped, d));
 }
