@@ -379,6 +379,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     sg_adopt_all(l);
     sg_container_sweep(l);
     sg_adopt_pool(l);
+    sg_tmpl_sweep(l);
     find_export(l, c, a);
     if ((l->gate.program && sg_gate_start(l, err) < 0) || connect_daemon(l, a, err) < 0)
         return -1;
@@ -409,6 +410,7 @@ static void free_launcher(struct sg_launcher *l)
         while (l->boxes)
             sg_box_leave(l->boxes);
         sg_maker_done(l);
+        sg_tmpl_sweep(l);
         sg_keeper_done(l);
         sg_vault_close(&l->vault);
         sg_loop_free(l->loop);

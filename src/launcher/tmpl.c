@@ -116,6 +116,13 @@ void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const ch
         sg_templates_unpin(fd, snapshot);
 }
 
+void sg_tmpl_sweep(const struct sg_launcher *l)
+{
+    sg_auto_fd store = sg_templates_open(l->set.state_dir, false, NULL);
+    if (store >= 0)
+        sg_templates_sweep(store, NULL);
+}
+
 /* ---- references ---- */
 
 struct sg_tmpl *sg_tmpl_ref(struct sg_tmpl *t)

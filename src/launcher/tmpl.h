@@ -54,6 +54,10 @@ void sg_tmpl_unpin(const struct sg_tmpl *t, const char *snapshot);
 /* The snapshot is gone. */
 void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot);
 
+/* At the beginning and at the end, when nobody waits: what was replaced and is in no use any more
+ * goes. In between the next builder does it. */
+void sg_tmpl_sweep(const struct sg_launcher *l);
+
 /* Fills what a template decides; borrows from it. */
 void sg_tmpl_fill_spec(const struct sg_tmpl *t, bool is_rootless, struct sg_cell_spec *spec);
 

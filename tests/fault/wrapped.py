@@ -21,11 +21,12 @@ NEVER_REFUSED = """
     sched_getcpu sigfillset sigprocmask umask waitpid
 """
 # Whose failure nobody needs to know of: a line in the cell's own /etc/hosts.
-UNHEARD = "dprintf"
+UNHEARD = "dprintf ftruncate64 lseek64 pread64"
 # Parts of the libraries that no cell is made of: doctor tries calls in order to see them fail.
 # Kept cells are asked for what may be refused at any time (tests/unit/test_kept.c); the pool is the launcher's.
-# Connections are made by clients; a cell around another runtime is the tier's (test_service_tiers.py).
-ELSEWHERE = ("probe", "kept", "cgroup_kept", "btrfs", "loopdev", "dial", "nested")
+# The gate's sockets are made for cells that run already (test_service_gate*.py). Connections are made by clients; a cell
+# around another runtime is the tier's (test_service_tiers.py).
+ELSEWHERE = ("probe", "kept", "cgroup_kept", "btrfs", "loopdev", "dial", "lead_", "nested", "netsock")
 
 
 def undefined(library):

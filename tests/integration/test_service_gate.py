@@ -60,10 +60,10 @@ def test_a_server_may_speak_first(gate_world, gate_box):
 def test_datagrams_pass_where_a_rule_says_so(gate_box):
     b = gate_box({"mode": "filtered", "allow": ["udp:example.com:123", f"udp:{PUBLIC}:123",
                                            f"udp:[{SIX}]:123", "other.com"]})
-    assert b.tries(["udp", PUBLIC, 123, "q"], ["udp", PUBLIC, 123, "q", 1.0, True],
-                   ["udp", SIX, 123, "q"], ["udp", OTHER, 123]) == [
+    assert b.tries(["udp", PUBLIC, 123, "q", 20], ["udp", PUBLIC, 123, "q", 20, True],
+                   ["udp", SIX, 123, "q", 20], ["udp", OTHER, 123]) == [
         ["+q", PUBLIC, 123], ["+q", PUBLIC, 123], ["+q", SIX, 123], "TimeoutError"]
-    reply = b.one("udp", "example.com", 123, "n")
+    reply = b.one("udp", "example.com", 123, "n", 20)
     assert reply[0] == "+n" and reply[1].startswith("198.18.") and reply[2] == 123
 
 

@@ -26,7 +26,7 @@ def test_all_that_is_reached_and_not_is_as_with_the_other_way(gate_service, gate
     assert b.tries(["tcp", "example.com", 7, "name"], ["tcp", "1.1.1.1", 7, "four"], ["tcp", SIX, 7, "six"], ["tcp", "six.com", 7, "6"],
                    ["tcp", "1.1.1.1", 9, "x"], ["tcp", PUBLIC, 7, "x"], ["tcp", "inner.com", 7, "x"], ["name", "other.com"]) == [
         "name", "four", "six", "6"] + 3 * ["ConnectionResetError"] + ["gaierror"]
-    got = b.tries(["udp", "example.com", 123, "hi"], ["udp", SIX, 123, "six"], ["udp", PUBLIC, 123], ["dns", "8.8.8.8", "example.com"],
+    got = b.tries(["udp", "example.com", 123, "hi", 20], ["udp", SIX, 123, "six", 20], ["udp", PUBLIC, 123], ["dns", "8.8.8.8", "example.com"],
                   ["dns_tcp", "8.8.8.8", "example.com", "other.com"])
     assert got[0][0] == "+hi" and got[0][2] == 123 and got[1] == ["+six", SIX, 123] and got[2] == "TimeoutError"
     assert got[3] == [0, 1] and got[4] == [[0, 1], [3, 0]]

@@ -56,14 +56,18 @@ def udp(host, port, say="x", seconds=1.0, connected=False):
     try:
         info = socket.getaddrinfo(host, port, 0, socket.SOCK_DGRAM)[0]
         with socket.socket(*info[:3]) as sock:
-            sock.settimeout(seconds)
+            sock.settimeout(1.0)
             if connected:
                 sock.connect(info[4])
-                sock.send(say.encode("latin-1"))
-            else:
-                sock.sendto(say.encode("latin-1"), info[4])
-            data, sender = sock.recvfrom(65536)
-            return [data.decode("latin-1"), sender[0], sender[1]]
+            while True:  # once a second: a datagram may be lost
+                sock.send(say.encode("latin-1")) if connected else sock.sendto(say.encode("latin-1"), info[4])
+                try:
+                    data, sender = sock.recvfrom(65536)
+                    return [data.decode("latin-1"), sender[0], sender[1]]
+                except TimeoutError:
+                    seconds -= 1
+                    if seconds <= 0:
+                        raise
     except OSError as e:
         return type(e).__name__
 
