@@ -16,7 +16,8 @@
 #include "ctl/msg.h"
 #include "base/banned.h"
 
-enum { BACKLOG = 4096, LOOPBACK_INDEX = 1, UDP_BYTES = 1 << 20 };
+enum { BACKLOG = 4096, LOOPBACK_INDEX = 1, UDP_BYTES = 1 << 20, PACKET_BYTES = 500 << 10 };
+enum { GSO_IPV4_MAX_SIZE = 63 }; /* IFLA_GSO_IPV4_MAX_SIZE, since 6.3 */
 enum { ADDS = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK };
 
 /* ---- routes and an address ---- */
@@ -26,6 +27,7 @@ struct request {
     union {
         struct rtmsg route;
         struct ifaddrmsg address;
+        struct ifinfomsg link;
     };
     uint8_t attributes[64];
 };
@@ -91,6 +93,21 @@ static int add_address(int nl, struct sg_err *err)
     return ask(nl, &r, "an address", err);
 }
 
+/* Between a sandbox and the gate packets may be as large as the kernel can have them: they never
+ * leave the machine, and each costs its way through the stack. Older kernels keep theirs. */
+static void enlarge_packets(int nl)
+{
+    struct request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof r.link),
+                                   .nlmsg_type = RTM_NEWLINK,
+                                   .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK },
+                         .link = { .ifi_index = LOOPBACK_INDEX } };
+    struct sg_err ignored;
+    const uint32_t bytes = PACKET_BYTES;
+    add_attribute(&r, IFLA_GSO_MAX_SIZE, &bytes, sizeof bytes);
+    add_attribute(&r, GSO_IPV4_MAX_SIZE, &bytes, sizeof bytes);
+    (void)ask(nl, &r, "larger packets", &ignored);
+}
+
 /* A kernel without IPv6 has no such sockets either: nothing can come that way. Nor where an Engine
  * has switched it off inside, which is told as EACCES. */
 static int add_routes(struct sg_err *err)
@@ -99,6 +116,7 @@ static int add_routes(struct sg_err *err)
     if (nl < 0)
         return sg_fail_sys(err, "make a socket for routes");
     struct sg_err why = { 0 };
+    enlarge_packets(nl);
     if (add_address(nl, err) < 0 || add_route(nl, AF_INET, err) < 0)
         return -1;
     if (add_route(nl, AF_INET6, &why) < 0 && why.sys != EACCES) {
