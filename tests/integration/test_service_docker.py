@@ -104,7 +104,11 @@ def test_it_survives_the_death_of_daemon_launcher_and_keeper(service, engine):
     box.sh("touch /workspace/go")
     assert box.wait(run["id"])["exitCode"] == 0
     assert box.output(run["id"]) == b"after\n"
-    wait_for(lambda: Box(service.operator, {"tier": "docker"}).destroy().status == 204)
+
+    def another():
+        made = service.operator.post("/v1/sandboxes", {"tier": "docker"})
+        return made.status == 201 and service.operator.delete(f"/v1/sandboxes/{made.json['id']}").status == 204
+    wait_for(another, 60, "a keeper that was started anew")
     assert box.destroy().status == 204
     wait_for(lambda: len(left(engine, service)) <= 1, 60, "the end of all but the parked one")
 
