@@ -178,13 +178,16 @@ def is_others_pool(table, image):
 
 def loop_devices(table=None):
     table = table or process_table()
+    found = []
     for path in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
             image = path.read_text().strip()
         except OSError:
             continue
         if not is_others_pool(table, image) and not is_others_folder(table, image):
-            yield f"loop device {path.parent.parent.name} on {image}"
+            # by its file: a launcher that was started anew may have got another device
+            found.append(image)
+            yield f"loop device {found.count(image)} on {image}"
 
 
 def half_made_files(state_dirs):
