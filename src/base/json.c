@@ -133,3 +133,36 @@ void sg_json_null(struct sg_json *j)
     before_value(j);
     sg_buf_add_str(j->out, "null");
 }
+
+void sg_json_put_str(struct sg_json *j, const char *key, const char *value)
+{
+    sg_json_key(j, key);
+    sg_json_str(j, value);
+}
+
+void sg_json_put_u64(struct sg_json *j, const char *key, uint64_t value)
+{
+    sg_json_key(j, key);
+    sg_json_u64(j, value);
+}
+
+void sg_json_put_i64(struct sg_json *j, const char *key, int64_t value)
+{
+    sg_json_key(j, key);
+    sg_json_i64(j, value);
+}
+
+void sg_json_put_bool(struct sg_json *j, const char *key, bool value)
+{
+    sg_json_key(j, key);
+    sg_json_bool(j, value);
+}
+
+void sg_json_put_strs(struct sg_json *j, const char *key, const char *const *values)
+{
+    sg_json_key(j, key);
+    sg_json_open(j, '[');
+    for (; *values; values++)
+        sg_json_str(j, *values);
+    sg_json_close(j, ']');
+}

@@ -28,3 +28,10 @@ void sg_json_milli(struct sg_json *j, uint64_t thousandths); /* 1500 -> 1.5 */
 void sg_json_number(struct sg_json *j, const char *digits);  /* a number as it is */
 void sg_json_bool(struct sg_json *j, bool v);
 void sg_json_null(struct sg_json *j);
+
+/* A key and its value. */
+void sg_json_put_str(struct sg_json *j, const char *key, const char *value);
+void sg_json_put_strs(struct sg_json *j, const char *key, const char *const *values); /* to NULL */
+void sg_json_put_u64(struct sg_json *j, const char *key, uint64_t value);
+void sg_json_put_i64(struct sg_json *j, const char *key, int64_t value);
+void sg_json_put_bool(struct sg_json *j, const char *key, bool value);

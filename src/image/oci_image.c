@@ -77,52 +77,31 @@ int sg_oci_image_make(const struct sg_oci_doc *doc, const struct sg_oci_config *
     return 0;
 }
 
-static void put_words(struct sg_json *j, const char *key, const char *const *words)
-{
-    sg_json_key(j, key);
-    sg_json_open(j, '[');
-    for (; *words; words++)
-        sg_json_str(j, *words);
-    sg_json_close(j, ']');
-}
-
-static void put_text(struct sg_json *j, const char *key, const char *text)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, text);
-}
-
-static void put_number(struct sg_json *j, const char *key, uint64_t v)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, v);
-}
-
 void sg_oci_image_format(const struct sg_oci_image *image, struct sg_json *j)
 {
     sg_json_open(j, '{');
     put_digest(j, "manifest", &image->manifest);
-    put_number(j, "manifestSize", image->manifest_size);
-    put_text(j, "mediaType", image->media_type);
+    sg_json_put_u64(j, "manifestSize", image->manifest_size);
+    sg_json_put_str(j, "mediaType", image->media_type);
     put_digest(j, "config", &image->config);
-    put_number(j, "configSize", image->config_size);
+    sg_json_put_u64(j, "configSize", image->config_size);
     sg_json_key(j, "layers");
     sg_json_open(j, '[');
     for (size_t i = 0; i < image->n; i++) {
         sg_json_open(j, '{');
         put_digest(j, "diff", &image->layers[i].diff);
         put_digest(j, "blob", &image->layers[i].blob);
-        put_number(j, "size", image->layers[i].size);
-        put_text(j, "mediaType", image->layers[i].media_type);
+        sg_json_put_u64(j, "size", image->layers[i].size);
+        sg_json_put_str(j, "mediaType", image->layers[i].media_type);
         sg_json_close(j, '}');
     }
     sg_json_close(j, ']');
-    put_text(j, "architecture", image->arch);
-    put_text(j, "user", image->user);
-    put_text(j, "workdir", image->workdir);
-    put_words(j, "env", image->env);
-    put_words(j, "entrypoint", image->entrypoint);
-    put_words(j, "cmd", image->cmd);
+    sg_json_put_str(j, "architecture", image->arch);
+    sg_json_put_str(j, "user", image->user);
+    sg_json_put_str(j, "workdir", image->workdir);
+    sg_json_put_strs(j, "env", image->env);
+    sg_json_put_strs(j, "entrypoint", image->entrypoint);
+    sg_json_put_strs(j, "cmd", image->cmd);
     sg_json_close(j, '}');
 }
 

@@ -46,33 +46,12 @@ int sg_docker_check_name(const char *name, struct sg_err *err)
 
 /* ---- what a container is to be ---- */
 
-static void member(struct sg_json *j, const char *key, const char *value)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
-static void flag(struct sg_json *j, const char *key, bool value)
-{
-    sg_json_key(j, key);
-    sg_json_bool(j, value);
-}
-
 static void number(struct sg_json *j, const char *key, uint64_t value)
 {
     if (!value)
         return;
     sg_json_key(j, key);
     sg_json_u64(j, value);
-}
-
-static void words(struct sg_json *j, const char *key, const char *const *list)
-{
-    sg_json_key(j, key);
-    sg_json_open(j, '[');
-    for (; *list; list++)
-        sg_json_str(j, *list);
-    sg_json_close(j, ']');
 }
 
 /* What may be written to. The launcher gives the last two to the user of the image: not every
@@ -98,7 +77,7 @@ static void add_place(struct sg_json *j, const struct place *p, uint64_t bytes)
     if (bytes)
         (void)snprintf(size, sizeof size, ",size=%" PRIu64, bytes);
     (void)snprintf(options, sizeof options, "rw,exec,nosuid,nodev,%s%s", p->options, size);
-    member(j, p->path, options);
+    sg_json_put_str(j, p->path, options);
 }
 
 /* It lies in memory and counts as such; each place is limited by itself, too. Images may declare
@@ -128,7 +107,7 @@ static void write_limits(struct sg_json *j, const struct sg_docker_spec *s)
     sg_json_key(j, "Ulimits");
     sg_json_open(j, '[');
     sg_json_open(j, '{');
-    member(j, "Name", "nofile");
+    sg_json_put_str(j, "Name", "nofile");
     number(j, "Soft", s->open_files);
     number(j, "Hard", s->open_files);
     sg_json_close(j, '}');
@@ -141,10 +120,10 @@ static void write_mount(struct sg_json *j, const char *dir)
     sg_json_key(j, "Mounts");
     sg_json_open(j, '[');
     sg_json_open(j, '{');
-    member(j, "Type", "bind");
-    member(j, "Source", dir);
-    member(j, "Target", SG_DOCKER_DIR);
-    flag(j, "ReadOnly", true);
+    sg_json_put_str(j, "Type", "bind");
+    sg_json_put_str(j, "Source", dir);
+    sg_json_put_str(j, "Target", SG_DOCKER_DIR);
+    sg_json_put_bool(j, "ReadOnly", true);
     sg_json_close(j, '}');
     sg_json_close(j, ']');
 }
@@ -158,26 +137,27 @@ static void write_host(struct sg_json *j, const struct sg_docker_spec *s,
     static const char *const dns[] = { "198.18.0.1", NULL }; /* the gate answers for any */
     sg_json_key(j, "HostConfig");
     sg_json_open(j, '{');
-    member(j, "NetworkMode", "none");
-    member(j, "IpcMode", "private");
-    member(j, "CgroupnsMode", "private");
-    flag(j, "ReadonlyRootfs", true);
-    flag(j, "Privileged", false);
-    flag(j, "AutoRemove", true); /* whoever dies first, nothing of it stays in the Engine */
-    words(j, "CapDrop", drop);
-    words(j, "CapAdd", add);
-    words(j, "SecurityOpt", security);
+    sg_json_put_str(j, "NetworkMode", "none");
+    sg_json_put_str(j, "IpcMode", "private");
+    sg_json_put_str(j, "CgroupnsMode", "private");
+    sg_json_put_bool(j, "ReadonlyRootfs", true);
+    sg_json_put_bool(j, "Privileged", false);
+    sg_json_put_bool(j, "AutoRemove",
+                     true); /* whoever dies first, nothing of it stays in the Engine */
+    sg_json_put_strs(j, "CapDrop", drop);
+    sg_json_put_strs(j, "CapAdd", add);
+    sg_json_put_strs(j, "SecurityOpt", security);
     write_mount(j, s->dir);
-    words(j, "Dns", dns);
+    sg_json_put_strs(j, "Dns", dns);
     write_limits(j, s);
     write_tmpfs(j, s, image);
     sg_json_key(j, "LogConfig");
     sg_json_open(j, '{');
-    member(j, "Type", "none");
+    sg_json_put_str(j, "Type", "none");
     sg_json_close(j, '}');
     sg_json_key(j, "RestartPolicy");
     sg_json_open(j, '{');
-    member(j, "Name", "no");
+    sg_json_put_str(j, "Name", "no");
     sg_json_close(j, '}');
     sg_json_close(j, '}');
 }
@@ -191,22 +171,22 @@ void sg_docker_write_create(const struct sg_docker_spec *s, const struct sg_dock
     struct sg_json j;
     sg_json_init(&j, out);
     sg_json_open(&j, '{');
-    member(&j, "Image", s->image);
-    member(&j, "Hostname", "sandbox");
-    member(&j, "User", "0:0");
-    member(&j, "WorkingDir", "/");
-    member(&j, "StopSignal", "SIGKILL"); /* init takes no other */
-    words(&j, "Entrypoint", entry);
-    words(&j, "Cmd", nothing);
-    flag(&j, "AttachStdout", false);
-    flag(&j, "AttachStderr", false);
+    sg_json_put_str(&j, "Image", s->image);
+    sg_json_put_str(&j, "Hostname", "sandbox");
+    sg_json_put_str(&j, "User", "0:0");
+    sg_json_put_str(&j, "WorkingDir", "/");
+    sg_json_put_str(&j, "StopSignal", "SIGKILL"); /* init takes no other */
+    sg_json_put_strs(&j, "Entrypoint", entry);
+    sg_json_put_strs(&j, "Cmd", nothing);
+    sg_json_put_bool(&j, "AttachStdout", false);
+    sg_json_put_bool(&j, "AttachStderr", false);
     sg_json_key(&j, "Healthcheck");
     sg_json_open(&j, '{');
-    words(&j, "Test", no_check);
+    sg_json_put_strs(&j, "Test", no_check);
     sg_json_close(&j, '}');
     sg_json_key(&j, "Labels");
     sg_json_open(&j, '{');
-    member(&j, SG_DOCKER_LABEL, s->service);
+    sg_json_put_str(&j, SG_DOCKER_LABEL, s->service);
     sg_json_close(&j, '}');
     write_host(&j, s, image);
     sg_json_close(&j, '}');

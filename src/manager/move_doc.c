@@ -63,37 +63,19 @@ void sg_move_doc_done(struct sg_move_doc *d)
 
 /* ---- out ---- */
 
-static void put_text(struct sg_json *j, const char *key, const char *value)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
-static void put_number(struct sg_json *j, const char *key, uint64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, value);
-}
-
-static void put_flag(struct sg_json *j, const char *key, bool value)
-{
-    sg_json_key(j, key);
-    sg_json_bool(j, value);
-}
-
 static void put_settings(struct sg_json *j, const struct sg_move_doc *d)
 {
     sg_json_key(j, "settings");
     sg_json_open(j, '{');
-    put_number(j, "memoryBytes", d->limits.mem_bytes);
-    put_number(j, "cpuMilli", d->limits.cpu_milli);
-    put_number(j, "pids", d->limits.pids);
-    put_number(j, "diskBytes", d->limits.disk_bytes);
-    put_number(j, "timeoutMs", d->timeout_ms);
-    put_number(j, "idleMs", d->idle_ms);
-    put_flag(j, "pausesAtExpiry", d->pauses);
-    put_flag(j, "dropsMemory", d->drops_memory);
-    put_number(j, "checkpointEvery", d->checkpoint_every);
+    sg_json_put_u64(j, "memoryBytes", d->limits.mem_bytes);
+    sg_json_put_u64(j, "cpuMilli", d->limits.cpu_milli);
+    sg_json_put_u64(j, "pids", d->limits.pids);
+    sg_json_put_u64(j, "diskBytes", d->limits.disk_bytes);
+    sg_json_put_u64(j, "timeoutMs", d->timeout_ms);
+    sg_json_put_u64(j, "idleMs", d->idle_ms);
+    sg_json_put_bool(j, "pausesAtExpiry", d->pauses);
+    sg_json_put_bool(j, "dropsMemory", d->drops_memory);
+    sg_json_put_u64(j, "checkpointEvery", d->checkpoint_every);
     sg_json_key(j, "metadata");
     sg_pairs_write(j, &d->metadata);
     sg_json_key(j, "env");
@@ -115,12 +97,12 @@ void sg_move_doc_put(const struct sg_move_doc *d, struct sg_buf *out)
     struct sg_json j;
     sg_json_init(&j, out);
     sg_json_open(&j, '{');
-    put_text(&j, "files", kind);
-    put_text(&j, "architecture", architecture);
-    put_text(&j, "template", d->template);
-    put_text(&j, "templateIdentity", d->identity);
+    sg_json_put_str(&j, "files", kind);
+    sg_json_put_str(&j, "architecture", architecture);
+    sg_json_put_str(&j, "template", d->template);
+    sg_json_put_str(&j, "templateIdentity", d->identity);
     if (*d->sandbox)
-        put_text(&j, "sandbox", d->sandbox);
+        sg_json_put_str(&j, "sandbox", d->sandbox);
     sg_json_key(&j, "traits");
     sg_traits_put(&j, &d->traits);
     if (d->has_settings)

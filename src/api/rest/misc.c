@@ -20,12 +20,6 @@ static void put_str(struct sg_json *j, const char *key, const char *value)
     sg_json_str(j, value ? value : "");
 }
 
-static void put_i64(struct sg_json *j, const char *key, int64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_i64(j, value);
-}
-
 /* ---- templates and the pool ---- */
 
 /* One that was built here. */
@@ -160,7 +154,7 @@ static bool put_audit(void *arg, const struct sg_audit_row *r)
     p->left--;
     p->last = r->seq;
     sg_json_open(j, '{');
-    put_i64(j, "seq", r->seq);
+    sg_json_put_i64(j, "seq", r->seq);
     sg_rest_put_time(j, "at", r->at_ms);
     put_str(j, "org", r->org);
     put_str(j, "actor", r->actor);
@@ -191,7 +185,7 @@ int sg_rest_audit(struct sg_call *c, struct sg_err *err)
         return -1;
     sg_json_close(&j, ']');
     if (page.left == 0)
-        put_i64(&j, "next", page.last);
+        sg_json_put_i64(&j, "next", page.last);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
     return 0;
@@ -214,7 +208,7 @@ static void reply_verdict(void *arg, const struct sg_audit_verdict *v, const str
     sg_json_key(&j, "records");
     sg_json_u64(&j, v->records);
     if (v->broken_at)
-        put_i64(&j, "brokenAt", v->broken_at);
+        sg_json_put_i64(&j, "brokenAt", v->broken_at);
     put_str(&j, "head", v->head);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
@@ -241,12 +235,12 @@ static void reply_report(void *arg, const struct sg_reconcile_report *r, const s
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
     sg_rest_put_time(&j, "at", r->at_ms);
-    put_i64(&j, "rows", r->rows);
-    put_i64(&j, "cells", r->cells);
-    put_i64(&j, "lost", r->lost);
-    put_i64(&j, "orphans", r->orphans);
-    put_i64(&j, "staleJournals", r->stale_journals);
-    put_i64(&j, "unknownExecs", r->unknown_execs);
+    sg_json_put_i64(&j, "rows", r->rows);
+    sg_json_put_i64(&j, "cells", r->cells);
+    sg_json_put_i64(&j, "lost", r->lost);
+    sg_json_put_i64(&j, "orphans", r->orphans);
+    sg_json_put_i64(&j, "staleJournals", r->stale_journals);
+    sg_json_put_i64(&j, "unknownExecs", r->unknown_execs);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }

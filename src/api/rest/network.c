@@ -10,18 +10,6 @@
 
 enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 };
 
-static void put_str(struct sg_json *j, const char *key, const char *value)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
-static void put_i64(struct sg_json *j, const char *key, int64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_i64(j, value);
-}
-
 static void reply_policy(struct sg_call *c, const struct sg_policy *p)
 {
     sg_auto_buf out;
@@ -145,10 +133,10 @@ int sg_rest_network_explain(struct sg_call *c, struct sg_err *err)
     sg_buf_init(&out, SG_REST_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    put_str(&j, "to", to);
+    sg_json_put_str(&j, "to", to);
     sg_json_key(&j, "allowed");
     sg_json_bool(&j, v.is_allowed);
-    put_str(&j, "rule", v.rule);
+    sg_json_put_str(&j, "rule", v.rule);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
     return 0;
@@ -177,18 +165,18 @@ static bool put_one(void *arg, const struct sg_connection_row *r)
     struct listing *l = arg;
     struct sg_json *j = &l->j;
     sg_json_open(j, '{');
-    put_i64(j, "seq", r->seq);
+    sg_json_put_i64(j, "seq", r->seq);
     sg_rest_put_time(j, "at", r->at_ms);
-    put_str(j, "verdict", r->verdict);
-    put_str(j, "protocol", r->protocol);
-    put_str(j, "name", r->name);
-    put_str(j, "address", r->address);
-    put_i64(j, "port", r->port);
-    put_str(j, "rule", r->rule);
-    put_i64(j, "bytesOut", r->bytes_out);
-    put_i64(j, "bytesIn", r->bytes_in);
-    put_i64(j, "durationMs", r->duration_ms);
-    put_i64(j, "skipped", r->skipped);
+    sg_json_put_str(j, "verdict", r->verdict);
+    sg_json_put_str(j, "protocol", r->protocol);
+    sg_json_put_str(j, "name", r->name);
+    sg_json_put_str(j, "address", r->address);
+    sg_json_put_i64(j, "port", r->port);
+    sg_json_put_str(j, "rule", r->rule);
+    sg_json_put_i64(j, "bytesOut", r->bytes_out);
+    sg_json_put_i64(j, "bytesIn", r->bytes_in);
+    sg_json_put_i64(j, "durationMs", r->duration_ms);
+    sg_json_put_i64(j, "skipped", r->skipped);
     sg_json_close(j, '}');
     l->last = r->seq;
     return true;
@@ -209,7 +197,7 @@ int sg_rest_connections(struct sg_call *c, struct sg_err *err)
     if (sg_manager_connections(s, &c->who, (int64_t)after, (unsigned)limit, put_one, &l, err) < 0)
         return -1;
     sg_json_close(&l.j, ']');
-    put_i64(&l.j, "next", l.last);
+    sg_json_put_i64(&l.j, "next", l.last);
     sg_json_close(&l.j, '}');
     sg_reply_json(c, 200, &out);
     return 0;

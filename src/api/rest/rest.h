@@ -12,8 +12,7 @@ struct sg_route;
 /* ---- write.c: how things look in JSON ---- */
 
 void sg_rest_put_text(struct sg_json *j, const char *key,
-                      const char *value); /* "", NULL: left out */
-void sg_rest_put_u64(struct sg_json *j, const char *key, uint64_t value);
+                      const char *value);                                   /* "", NULL: left out */
 void sg_rest_put_time(struct sg_json *j, const char *key, int64_t unix_ms); /* 0: left out */
 void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s);
 void sg_rest_put_exec(struct sg_json *j, const struct sg_exec *x);

@@ -218,10 +218,10 @@ static void put_files(struct sg_json *j, const struct sg_task_result *r)
         const struct sg_task_out *f = &r->files[i];
         sg_json_open(j, '{');
         sg_rest_put_text(j, "path", f->path);
-        sg_rest_put_u64(j, "bytes", f->size);
+        sg_json_put_u64(j, "bytes", f->size);
         sg_rest_put_bytes(j, "text", "base64", f->bytes.p, f->bytes.n);
         if (f->bytes.n < f->size)
-            sg_rest_put_u64(j, "truncatedBytes", f->size - f->bytes.n);
+            sg_json_put_u64(j, "truncatedBytes", f->size - f->bytes.n);
         sg_json_close(j, '}');
     }
     sg_json_close(j, ']');
@@ -232,12 +232,12 @@ static void put_times(struct sg_json *j, const struct sg_task_times *t)
     sg_json_key(j, "timings");
     sg_json_open(j, '{');
     if (t->approval)
-        sg_rest_put_u64(j, "approvalMs", t->approval);
-    sg_rest_put_u64(j, "createMs", t->create);
-    sg_rest_put_u64(j, "uploadMs", t->upload);
-    sg_rest_put_u64(j, "runMs", t->run);
-    sg_rest_put_u64(j, "collectMs", t->collect);
-    sg_rest_put_u64(j, "totalMs", t->all);
+        sg_json_put_u64(j, "approvalMs", t->approval);
+    sg_json_put_u64(j, "createMs", t->create);
+    sg_json_put_u64(j, "uploadMs", t->upload);
+    sg_json_put_u64(j, "runMs", t->run);
+    sg_json_put_u64(j, "collectMs", t->collect);
+    sg_json_put_u64(j, "totalMs", t->all);
     sg_json_close(j, '}');
 }
 
@@ -255,15 +255,15 @@ static void put_error(struct sg_json *j, const struct sg_err *err)
 static void put_output(struct sg_json *j, const struct sg_task_result *r)
 {
     if (r->ending == SG_TASK_EXIT)
-        sg_rest_put_u64(j, "exitCode", r->code);
+        sg_json_put_u64(j, "exitCode", r->code);
     if (r->ending == SG_TASK_CRASH || r->ending == SG_TASK_OOM)
-        sg_rest_put_u64(j, "signal", r->signal);
+        sg_json_put_u64(j, "signal", r->signal);
     sg_rest_put_bytes(j, "stdout", "stdoutBase64", r->output[SG_STREAM_OUT].p,
                       r->output[SG_STREAM_OUT].n);
     sg_rest_put_bytes(j, "stderr", "stderrBase64", r->output[SG_STREAM_ERR].p,
                       r->output[SG_STREAM_ERR].n);
     if (r->lost_bytes)
-        sg_rest_put_u64(j, "truncatedBytes", r->lost_bytes);
+        sg_json_put_u64(j, "truncatedBytes", r->lost_bytes);
 }
 
 void sg_rest_put_result(struct sg_json *j, const struct sg_manager *m,
@@ -283,13 +283,13 @@ void sg_rest_put_result(struct sg_json *j, const struct sg_manager *m,
     sg_rest_put_text(j, "approval", r->approval);
     sg_json_key(j, "wasParked");
     sg_json_bool(j, r->was_parked);
-    sg_rest_put_u64(j, "attempts", r->attempts);
+    sg_json_put_u64(j, "attempts", r->attempts);
     sg_rest_put_text(j, "lastLoss", r->last_loss);
     put_times(j, &r->times);
     sg_json_key(j, "usage");
     sg_json_open(j, '{');
     sg_rest_put_amount_members(j, m, &r->amounts);
-    sg_rest_put_u64(j, "memoryPeakBytes", r->mem_peak_bytes);
+    sg_json_put_u64(j, "memoryPeakBytes", r->mem_peak_bytes);
     sg_json_close(j, '}');
 }
 

@@ -22,10 +22,10 @@ static void put_snapshot(struct sg_json *j, const struct sg_manager *m, const st
     sg_rest_put_text(j, "sandbox", t->sandbox);
     sg_rest_put_text(j, "parent", t->parent);
     sg_rest_put_text(j, "template", t->template);
-    sg_rest_put_u64(j, "bytes", t->bytes);
+    sg_json_put_u64(j, "bytes", t->bytes);
     if (t->frozen_ns)
-        sg_rest_put_u64(j, "frozenUs", t->frozen_ns / 1000);
-    sg_rest_put_u64(j, "sandboxes", sg_snapshot_users(m, t));
+        sg_json_put_u64(j, "frozenUs", t->frozen_ns / 1000);
+    sg_json_put_u64(j, "sandboxes", sg_snapshot_users(m, t));
     sg_rest_put_time(j, "createdAt", t->created_ms);
     sg_json_close(j, '}');
 }
@@ -284,14 +284,14 @@ static void storage_known(void *arg, const struct sg_storage *st, const struct s
     sg_json_open(&j, '{');
     sg_rest_put_text(&j, "source", st->source);
     sg_rest_put_text(&j, "why", st->why);
-    sg_rest_put_u64(&j, "totalBytes", st->total_bytes);
-    sg_rest_put_u64(&j, "freeBytes", st->free_bytes);
+    sg_json_put_u64(&j, "totalBytes", st->total_bytes);
+    sg_json_put_u64(&j, "freeBytes", st->free_bytes);
     sg_json_key(&j, "full");
     sg_json_bool(&j, st->is_full);
     sg_json_key(&j, "limitsHold");
     sg_json_bool(&j, st->is_counting);
-    sg_rest_put_u64(&j, "errors", st->errors);
-    sg_rest_put_u64(&j, "snapshots", st->snapshots);
+    sg_json_put_u64(&j, "errors", st->errors);
+    sg_json_put_u64(&j, "snapshots", st->snapshots);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }
@@ -327,8 +327,8 @@ static void collected(void *arg, const struct sg_gc_found *f, const struct sg_er
     put_ids(&j, "snapshots", f->snapshots, f->snapshots_n);
     put_ids(&j, "artifacts", f->artifacts, f->artifacts_n);
     put_ids(&j, "layers", f->layers, f->layers_n);
-    sg_rest_put_u64(&j, "snapshotBytes", f->snapshot_bytes);
-    sg_rest_put_u64(&j, "layerBytes", f->layer_bytes);
+    sg_json_put_u64(&j, "snapshotBytes", f->snapshot_bytes);
+    sg_json_put_u64(&j, "layerBytes", f->layer_bytes);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }

@@ -12,18 +12,6 @@
 enum { HOURS_DEFAULT = 24, HOURS_MAX = 24 * 400, PERCENT_DEFAULT = 80 };
 #define AMOUNT_MAX_MILLI UINT64_C(1000000000) /* a million */
 
-static void put_i64(struct sg_json *j, const char *key, int64_t v)
-{
-    sg_json_key(j, key);
-    sg_json_i64(j, v);
-}
-
-static void put_str(struct sg_json *j, const char *key, const char *v)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, v);
-}
-
 static void put_money(struct sg_json *j, const char *key, uint64_t pico)
 {
     sg_json_key(j, key);
@@ -43,13 +31,13 @@ void sg_rest_put_cost(struct sg_json *j, const struct sg_prices *p, const struct
 void sg_rest_put_amount_members(struct sg_json *j, const struct sg_manager *m,
                                 const struct sg_amounts *a)
 {
-    put_i64(j, "cpuMs", (int64_t)(a->cpu_ns / 1000000));
-    put_i64(j, "memoryMibMs", (int64_t)a->mem_mib_ms);
-    put_i64(j, "diskMibMs", (int64_t)a->disk_mib_ms);
-    put_i64(j, "networkBytes", (int64_t)a->net_bytes);
-    put_i64(j, "wallMs", (int64_t)a->wall_ms);
+    sg_json_put_i64(j, "cpuMs", (int64_t)(a->cpu_ns / 1000000));
+    sg_json_put_i64(j, "memoryMibMs", (int64_t)a->mem_mib_ms);
+    sg_json_put_i64(j, "diskMibMs", (int64_t)a->disk_mib_ms);
+    sg_json_put_i64(j, "networkBytes", (int64_t)a->net_bytes);
+    sg_json_put_i64(j, "wallMs", (int64_t)a->wall_ms);
     sg_rest_put_cost(j, sg_manager_prices(m), a);
-    put_str(j, "currency", sg_manager_prices(m)->currency);
+    sg_json_put_str(j, "currency", sg_manager_prices(m)->currency);
 }
 
 void sg_rest_put_amounts(struct sg_json *j, const struct sg_manager *m, const struct sg_amounts *a)
@@ -70,18 +58,18 @@ struct usage {
 
 static void put_amounts(struct sg_json *j, const struct sg_usage_row *r)
 {
-    put_i64(j, "wallMs", r->wall_ms);
-    put_i64(j, "cpuMs", r->cpu_ns / 1000000);
-    put_i64(j, "memoryMibMs", r->mem_mib_ms);
-    put_i64(j, "diskMibMs", r->disk_mib_ms);
-    put_i64(j, "allottedCpuMs", r->vcpu_milli_ms / 1000);
-    put_i64(j, "allottedMemoryMibMs", r->allotted_mib_ms);
-    put_i64(j, "networkBytesIn", r->net_in);
-    put_i64(j, "networkBytesOut", r->net_out);
-    put_i64(j, "execs", r->execs);
-    put_i64(j, "creates", r->creates);
-    put_i64(j, "bytesIn", r->bytes_in);
-    put_i64(j, "bytesOut", r->bytes_out);
+    sg_json_put_i64(j, "wallMs", r->wall_ms);
+    sg_json_put_i64(j, "cpuMs", r->cpu_ns / 1000000);
+    sg_json_put_i64(j, "memoryMibMs", r->mem_mib_ms);
+    sg_json_put_i64(j, "diskMibMs", r->disk_mib_ms);
+    sg_json_put_i64(j, "allottedCpuMs", r->vcpu_milli_ms / 1000);
+    sg_json_put_i64(j, "allottedMemoryMibMs", r->allotted_mib_ms);
+    sg_json_put_i64(j, "networkBytesIn", r->net_in);
+    sg_json_put_i64(j, "networkBytesOut", r->net_out);
+    sg_json_put_i64(j, "execs", r->execs);
+    sg_json_put_i64(j, "creates", r->creates);
+    sg_json_put_i64(j, "bytesIn", r->bytes_in);
+    sg_json_put_i64(j, "bytesOut", r->bytes_out);
 }
 
 static bool put_usage(void *arg, const struct sg_usage_row *r)
@@ -91,13 +79,13 @@ static bool put_usage(void *arg, const struct sg_usage_row *r)
     struct sg_amounts a;
     sg_json_open(j, '{');
     if (u->by & SG_USAGE_BY_ORG)
-        put_str(j, "org", r->org);
+        sg_json_put_str(j, "org", r->org);
     if (u->by & SG_USAGE_BY_SANDBOX)
-        put_str(j, "sandbox", r->sandbox);
+        sg_json_put_str(j, "sandbox", r->sandbox);
     if (u->by & SG_USAGE_BY_TIER)
-        put_str(j, "tier", r->tier);
+        sg_json_put_str(j, "tier", r->tier);
     if (u->by & SG_USAGE_BY_OPERATION)
-        put_str(j, "operation", r->operation);
+        sg_json_put_str(j, "operation", r->operation);
     if (u->by & SG_USAGE_BY_DAY)
         sg_rest_put_time(j, "day", r->hour * 3600000);
     put_amounts(j, r);
@@ -141,7 +129,7 @@ int sg_rest_usage(struct sg_call *c, struct sg_err *err)
     if (sg_store_sum_usage(sg_manager_store(c->manager), org, from, u.by, put_usage, &u, err) < 0)
         return -1;
     sg_json_close(&j, ']');
-    put_str(&j, "currency", u.prices->currency);
+    sg_json_put_str(&j, "currency", u.prices->currency);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
     return 0;
@@ -155,15 +143,15 @@ static void put_budget(struct sg_json *j, const struct sg_manager *m, const stru
     const uint64_t spent = sg_org_spent(m, o);
     static const char *const states[] = { "within", "warned", "exhausted", "exhausted" };
     sg_json_open(j, '{');
-    put_str(j, "org", o->id.s);
+    sg_json_put_str(j, "org", o->id.s);
     put_money(j, "amount", b->pico);
-    put_str(j, "currency", sg_manager_prices(m)->currency);
-    put_str(j, "period", sg_period_names[b->period]);
-    put_str(j, "action", sg_spent_names[b->action]);
-    put_i64(j, "warnPercent", (int64_t)b->warn_percent);
+    sg_json_put_str(j, "currency", sg_manager_prices(m)->currency);
+    sg_json_put_str(j, "period", sg_period_names[b->period]);
+    sg_json_put_str(j, "action", sg_spent_names[b->action]);
+    sg_json_put_i64(j, "warnPercent", (int64_t)b->warn_percent);
     put_money(j, "spent", spent);
     put_money(j, "left", spent < b->pico ? b->pico - spent : 0);
-    put_str(j, "state", states[o->budget_state & 3]);
+    sg_json_put_str(j, "state", states[o->budget_state & 3]);
     sg_rest_put_time(j, "endsAt", sg_budget_ends_ms(o));
     sg_json_close(j, '}');
 }

@@ -41,12 +41,6 @@ void sg_rest_put_text(struct sg_json *j, const char *key, const char *value)
     sg_json_str(j, value);
 }
 
-void sg_rest_put_u64(struct sg_json *j, const char *key, uint64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, value);
-}
-
 static void put_pairs(struct sg_json *j, const char *key, const struct sg_pairs *pairs)
 {
     sg_json_key(j, key);
@@ -63,11 +57,11 @@ static void put_limits(struct sg_json *j, const struct sg_sandbox *s)
     static const char *const controllers[] = { "memory", "cpu", "pids" };
     sg_json_key(j, "limits");
     sg_json_open(j, '{');
-    sg_rest_put_u64(j, "memoryBytes", s->limits.mem_bytes);
+    sg_json_put_u64(j, "memoryBytes", s->limits.mem_bytes);
     sg_json_key(j, "cpus");
     sg_json_milli(j, s->limits.cpu_milli);
-    sg_rest_put_u64(j, "pids", s->limits.pids);
-    sg_rest_put_u64(j, "diskBytes", s->limits.disk_bytes);
+    sg_json_put_u64(j, "pids", s->limits.pids);
+    sg_json_put_u64(j, "diskBytes", s->limits.disk_bytes);
     sg_json_close(j, '}');
     sg_json_key(j, "unenforced");
     sg_json_open(j, '[');
@@ -98,11 +92,11 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     sg_rest_put_time(j, "createdAt", s->created_ms);
     sg_rest_put_time(j, "startedAt", s->started_ms);
     sg_rest_put_time(j, "expiresAt", s->expires_ms);
-    sg_rest_put_u64(j, "timeoutMs", s->timeout_ms);
-    sg_rest_put_u64(j, "idleTimeoutMs", s->idle_ms);
+    sg_json_put_u64(j, "timeoutMs", s->timeout_ms);
+    sg_json_put_u64(j, "idleTimeoutMs", s->idle_ms);
     sg_rest_put_text(j, "onExpiry", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
     if (s->checkpoint_every)
-        sg_rest_put_u64(j, "checkpointEvery", s->checkpoint_every);
+        sg_json_put_u64(j, "checkpointEvery", s->checkpoint_every);
     if (s->captures_n) {
         sg_json_key(j, "captureFiles");
         sg_json_open(j, '[');
@@ -116,10 +110,10 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
     sg_json_bool(j, s->was_parked);
     sg_json_key(j, "retries");
     sg_json_open(j, '{');
-    sg_rest_put_u64(j, "left", s->retries_left);
-    sg_rest_put_u64(j, "used", s->retries_used);
+    sg_json_put_u64(j, "left", s->retries_left);
+    sg_json_put_u64(j, "used", s->retries_used);
     sg_json_close(j, '}');
-    sg_rest_put_u64(j, "execs", s->execs.n);
+    sg_json_put_u64(j, "execs", s->execs.n);
     sg_rest_put_text(j, "storage", s->is_pooled ? "pool" : "tmpfs");
     sg_rest_put_text(j, "snapshot", s->snapshot);
     sg_rest_put_text(j, "parent", s->parent);
@@ -139,7 +133,7 @@ void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
     struct sg_amounts amounts;
     sg_rest_put_text(j, "id", x->id.s);
     sg_rest_put_text(j, "sandbox", x->sandbox->id.s);
-    sg_rest_put_u64(j, "pid", x->pid);
+    sg_json_put_u64(j, "pid", x->pid);
     sg_json_key(j, "argv");
     sg_json_open(j, '[');
     for (char **a = x->argv; a && *a; a++)
@@ -156,16 +150,16 @@ void sg_rest_put_exec_members(struct sg_json *j, const struct sg_exec *x)
     if (has_ended) {
         sg_rest_put_text(j, "ending", sg_exec_ending_name(x->ending));
         if (x->ending != SG_EXEC_LOST) /* nobody knows, and 0 would be a claim */
-            sg_rest_put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
+            sg_json_put_u64(j, "exitCode", x->signal ? 128 + x->signal : x->code);
         if (x->signal)
-            sg_rest_put_u64(j, "signal", x->signal);
-        sg_rest_put_u64(j, "cpuMs", x->cpu_ns / 1000000);
+            sg_json_put_u64(j, "signal", x->signal);
+        sg_json_put_u64(j, "cpuMs", x->cpu_ns / 1000000);
         sg_exec_amounts(x, &amounts);
         sg_rest_put_amounts(j, x->sandbox->manager, &amounts);
     }
     sg_rest_put_time(j, "startedAt", x->started_ms);
     sg_rest_put_time(j, "endedAt", x->ended_ms);
-    sg_rest_put_u64(j, "outputBytes", x->total_bytes);
+    sg_json_put_u64(j, "outputBytes", x->total_bytes);
     sg_json_key(j, "complete");
     sg_json_bool(j, x->is_complete);
 }
