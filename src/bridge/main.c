@@ -37,6 +37,7 @@ struct bridge {
     struct sg_mux *mux;
     struct sg_keeping *keeping;
     int signals_fd, said_fd; /* said: what the runtime prints */
+    int listener_fd;         /* -1: whoever made us does not come back; we end with it */
     int words_fd;            /* the control socket, for the last words of one that never runs */
     pid_t runtime;
     bool is_ready; /* init has said so */
@@ -138,7 +139,8 @@ static void explain(struct bridge *b)
     while (b->said_n && (b->said[b->said_n - 1] == '\n' || b->said[b->said_n - 1] == ' '))
         b->said_n--;
     b->said[b->said_n] = '\0';
-    const struct sg_quoted words = sg_quote(b->said);
+    const char *last = strrchr(b->said, '\n'); /* what came before is its log */
+    const struct sg_quoted words = sg_quote(last ? last + 1 : b->said);
     struct sg_msg m = { .type = SG_MSG_ERROR };
     m.error = (struct sg_msg_error) { .kind = SG_UNAVAILABLE, .text = sg_text_of(words.s) };
     (void)sg_chan_send(b->words_fd, &m, NULL, 0, false, &ignored);
@@ -198,7 +200,7 @@ static void listen_to_runtime(struct bridge *b)
 static int run(struct bridge *b, struct sg_err *err)
 {
     struct pollfd fds[] = { { .fd = sg_mux_fd(b->mux), .events = POLLIN },
-                            { .fd = LISTENER_FD, .events = POLLIN },
+                            { .fd = b->listener_fd, .events = POLLIN },
                             { .fd = b->signals_fd, .events = POLLIN },
                             { .fd = b->said_fd, .events = POLLIN } };
     for (;;) {
@@ -206,7 +208,7 @@ static int run(struct bridge *b, struct sg_err *err)
         if (poll(fds, SG_COUNT(fds), -1) < 0 && errno != EINTR)
             return sg_fail_sys(err, "wait for events");
         if (fds[1].revents & POLLIN) {
-            const int fd = accept4(LISTENER_FD, NULL, NULL, SOCK_CLOEXEC);
+            const int fd = accept4(b->listener_fd, NULL, NULL, SOCK_CLOEXEC);
             if (fd >= 0)
                 sg_mux_attach(b->mux, fd);
         }
@@ -231,9 +233,12 @@ int main(void)
     int channel;
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)prctl(PR_SET_NAME, "sandglass-bridge");
-    for (int fd = CONTROL_FD; fd <= LOCK_FD; fd++)
-        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-            _exit(EXIT_BROKEN);
+    if (fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0)
+        _exit(EXIT_BROKEN);
+    /* Of a cell that is only tried there are no others: it dies with its parent. */
+    b.listener_fd = fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC) < 0 ? -1 : LISTENER_FD;
+    if (b.listener_fd >= 0 && fcntl(LOCK_FD, F_SETFD, FD_CLOEXEC) < 0)
+        _exit(EXIT_BROKEN);
     if (block_signals(&b, &err) < 0 || start_runtime(&b, &channel, &err) < 0 ||
         !(b.mux = sg_mux_new(channel, SG_MUX_HOST, &ops, &b, &err)) || confine(&err) < 0) {
         (void)snprintf(b.said, sizeof b.said, "%s", err.msg);

@@ -195,6 +195,7 @@ int sg_cmd_doctor(struct sg_cli *cli)
         (void)setenv("SANDGLASS_CONFIG", cli->config.config_file, 1);
     sg_host_probe(&host, sg_kernel_probes, sg_kernel_probe_count, &env);
     sg_host_probe(&host, sg_storage_probes, sg_storage_probe_count, &env);
+    sg_tier_probe(&host, &env, &cli->config);
     sg_host_probe(&host, sg_cell_probes, sg_cell_probe_count, &env);
     sg_auto_buf out;
     sg_buf_init(&out, MAX_OUTPUT);

@@ -61,7 +61,7 @@ struct sg_config {
     enum sg_gate_lead gate_lead;
     struct sg_strlist gate_resolvers, gate_permit; /* addresses; networks */
     char *router_rules;                            /* "": the default place, if there is one */
-    char *gvisor_runtime, *gvisor_platform; /* "": no tier gvisor; the runtime's own choice */
+    char *gvisor_runtime, *gvisor_platform;        /* "": no tier gvisor; the best that runs */
     struct sg_strlist gvisor_arguments;
     struct sg_strlist router_templates; /* TEMPLATE=TIER */
     char *docker_socket, *docker_image; /* "": no Engine; the template's own */

@@ -347,7 +347,7 @@ const struct sg_option sg_options[] = {
     { .key = "gvisor.platform", .env = "SANDGLASS_GVISOR_PLATFORM",
       .type = SG_OPTION_STRING, .commands = SG_FOR_SERVICE, .offset = AT(gvisor_platform),
       .fallback = "", .arg = "PLATFORM",
-      .help = "ptrace, systrap or kvm (the runtime's own choice)" },
+      .help = "ptrace, systrap or kvm (the best that runs here)" },
     { .key = "gvisor.arguments", .env = "SANDGLASS_GVISOR_ARGUMENTS",
       .type = SG_OPTION_LIST, .commands = SG_FOR_SERVICE, .offset = AT(gvisor_arguments),
       .arg = "WORD", .check = sg_check_filled,

@@ -307,6 +307,7 @@ static struct sg_cell *new_cell(bool is_rootless)
 struct sg_cell *sg_cell_start(bool is_rootless, unsigned flags, struct sg_err *err)
 {
     struct sg_cell *c = new_cell(is_rootless);
+    c->is_nested = flags & SG_CELL_NESTED;
     if (start(c, is_rootless, flags, err) == 0)
         return c;
     sg_cell_free(c);

@@ -19,7 +19,10 @@
 
 struct sg_cell;
 
-enum { SG_CELL_SWEPT = 1 }; /* a sweeper removes what is left when this process ends, however */
+enum {
+    SG_CELL_SWEPT = 1,  /* a sweeper removes what is left when this process ends, however */
+    SG_CELL_NESTED = 2, /* its spec will have `nested`; it ends with this process */
+};
 
 /* Descriptors of a kept cell's pid 1, beside the control socket (3). The lock of its slot lives as
  * long as it does. */

@@ -60,6 +60,16 @@ static const struct {
     { "ptmx", "pts/ptmx" },
 };
 
+/* A runtime's, not the sandbox's: that has a /dev of its own. */
+static int add_kvm(int dev, uint32_t owner, struct sg_err *err)
+{
+    enum { MISC = 10, KVM = 232 };
+    if (mknodat(dev, "kvm", S_IFCHR | 0600, makedev(MISC, KVM)) < 0 ||
+        fchownat(dev, "kvm", owner, owner, 0) < 0)
+        return sg_fail_sys(err, "make /dev/kvm");
+    return 0;
+}
+
 static int fill_dev(int dev, bool has_nodes, struct sg_err *err)
 {
     if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0)
@@ -135,6 +145,8 @@ int sg_scratch_make(struct sg_root *r, const struct sg_cell_spec *spec, uint32_t
         ret = sg_fail_sys(err, "prepare the writable layer");
     else
         ret = fill_dev(dev, !spec->is_rootless, err);
+    if (ret == 0 && spec->nested && spec->nested->has_kvm)
+        ret = add_kvm(dev, owner, err);
     umask(mask);
     return ret;
 }

@@ -47,6 +47,7 @@ struct sg_nested {
     int program_fd; /* borrowed */
     const char *program;
     const char *runtime; /* host path; seen as /runtime */
+    bool has_kvm;        /* /dev/kvm is there, for root inside */
     struct sg_nested_file files[SG_NESTED_MAX_FILES];
     size_t file_count;
 };

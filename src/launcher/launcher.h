@@ -14,7 +14,7 @@
  *     container.c  how a box lives that is a container of an Engine
  *     record.c   what the next launcher must know  adopt.c   what the last one left
  *     vault.c    the storage pool                  hand.c    who waits for the disk
- *     tiers.c    which tiers there are             oci.c     what a runtime is told
+ *     tiers.c    which tiers there are             oci.c     the runtime of tier gvisor
  *
  * C1. Every cell has a box, every box has a slot, every slot has a record while its box lives.
  * C2. A box is making, parked, claimed or ending, in that order; it never goes back.

@@ -369,7 +369,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
         return -1;
     if (a->peer_fd < 0)
         sg_gate_find(l, (enum sg_lead)c->gate_lead);
-    sg_oci_init(&l->oci, c, l->set.is_rootless, l->gate.program != NULL);
+    sg_oci_init(&l->oci, c, &l->set, l->gate.program != NULL);
     if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
         return -1;
     l->can_freeze = can_freeze();

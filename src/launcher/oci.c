@@ -1,83 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an OCI runtime is told: config.json of its bundle, and its command line.
- *
- * The sandbox is one process, sandglass-init, with the channel as its standard input. Limits are
- * those of the cell around it; only what the cell's cgroup cannot tell apart (processes inside a
- * kernel that is a program) is also set within. */
 #include "launcher/oci.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "engine/init_image.h"
+#include "image/host.h"
 #include "launcher/launcher.h"
 #include "base/banned.h"
-
-#define GUEST_DIR "/.sandglass"
-
-/* ---- the command ---- */
-
-static const struct known {
-    const char *name;     /* the beginning of the program's */
-    const char *words[6]; /* before "run" */
-    bool is_gvisor;
-} known[] = {
-    { "runsc", { "--ignore-cgroups", "--root=/run/runtime" }, true },
-    { "crun", { "--cgroup-manager=disabled", "--root=/run/runtime" }, false },
-    { "", { "--root=/run/runtime" }, false },
-};
-
-static const struct known *known_by(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const struct known *k = known;
-    while (strncmp(name, k->name, strlen(k->name)) != 0)
-        k++;
-    return k;
-}
-
-static char *make_command(const struct sg_config *c, const char *path, bool has_gate)
-{
-    const struct known *k = known_by(path);
-    sg_auto_buf out;
-    sg_buf_init(&out, 16 << 10);
-    sg_buf_add_str(&out, "/runtime\n");
-    for (size_t i = 0; i < SG_COUNT(k->words) && k->words[i]; i++)
-        sg_buf_addf(&out, "%s\n", k->words[i]);
-    if (k->is_gvisor) {
-        /* The gate's sockets are in the cell's network namespace, which has nothing else. */
-        sg_buf_addf(&out, "--network=%s\n", has_gate ? "host" : "none");
-        if (*c->gvisor_platform)
-            sg_buf_addf(&out, "--platform=%s\n", c->gvisor_platform);
-    }
-    for (size_t i = 0; i < c->gvisor_arguments.n; i++)
-        sg_buf_addf(&out, "%s\n", c->gvisor_arguments.v[i]);
-    sg_buf_add_str(&out, "run\n--bundle=/bundle\nsandbox\n");
-    return out.has_overflowed ? NULL : sg_strdup(sg_buf_cstr(&out));
-}
-
-/* ---- what there is ---- */
-
-static char *find_program(const char *name)
-{
-    static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
-                                        "/usr/bin" };
-    if (strchr(name, '/'))
-        return access(name, X_OK) == 0 ? sg_strdup(name) : NULL;
-    for (size_t i = 0; i < SG_COUNT(dirs); i++) {
-        sg_auto_free char *path = sg_printf("%s/%s", dirs[i], name);
-        if (access(path, X_OK) == 0)
-            return sg_take_ptr(&path);
-    }
-    return NULL;
-}
 
 static void lack(struct sg_oci *o, char *why)
 {
@@ -85,40 +18,111 @@ static void lack(struct sg_oci *o, char *why)
     o->why = why;
 }
 
-void sg_oci_init(struct sg_oci *o, const struct sg_config *c, bool is_rootless, bool has_gate)
+/* ---- platforms of gVisor ---- */
+
+/* The settings' own, or none: what was asked for and does not run is not replaced by another. */
+static int take_named(struct sg_oci *o, const struct sg_runtime_trial *t, const char *platform)
+{
+    struct sg_err err = { 0 };
+    if (sg_runtime_platform(t, platform, &err) == 0) {
+        o->runtime.platform = platform;
+        return 0;
+    }
+    lack(o, sg_printf("gvisor.platform: %s does not run here: %s; name none for the best that does "
+                      "('sandglass doctor' tells which)",
+                      sg_quote(platform).s, err.msg));
+    return -1;
+}
+
+static int take_best(struct sg_oci *o, const struct sg_runtime_trial *t)
+{
+    struct sg_platform_found found[SG_PLATFORM_COUNT];
+    const int best = sg_runtime_platforms(t, found);
+    if (best >= 0) {
+        o->runtime.platform = sg_platforms[best];
+        return 0;
+    }
+    lack(o, sg_printf("no platform of gVisor runs here; %s: %s (see 'sandglass doctor')",
+                      sg_platforms[SG_PLATFORM_COUNT - 1], found[SG_PLATFORM_COUNT - 1].why));
+    return -1;
+}
+
+static int choose_platform(struct sg_oci *o, const struct sg_config *c, const struct sg_launch *set)
+{
+    struct sg_err err = { 0 };
+    struct sg_cell_spec spec = { .limits = set->defaults };
+    struct sg_tmpl host = { 0 };
+    sg_template_init(&host.t, "host");
+    if (sg_host_open(set->state_dir, &host.t, &err) < 0) {
+        lack(o, sg_printf("its platforms cannot be tried: %s", err.msg));
+        sg_template_done(&host.t);
+        return -1;
+    }
+    sg_tmpl_fill_spec(&host, false, &spec);
+    const struct sg_runtime_trial trial = { .runtime = o->runtime,
+                                            .cell = &spec,
+                                            .bridge_fd = o->program_fd };
+    const int ret =
+        *c->gvisor_platform ? take_named(o, &trial, c->gvisor_platform) : take_best(o, &trial);
+    sg_template_done(&host.t);
+    if (ret == 0)
+        sg_log(SG_LOG_INFO, "tier gvisor is there", SG_KV("platform", o->runtime.platform));
+    return ret;
+}
+
+/* ---- what there is ---- */
+
+static int find(struct sg_oci *o, const struct sg_config *c, bool is_rootless)
 {
     sg_auto_free char *bridge = sg_child_program("sandglass-bridge", "bridge");
-    *o = (struct sg_oci) { .program_fd = -1 };
     if (!*c->gvisor_runtime) {
         lack(o, sg_strdup("no runtime is configured: set gvisor.runtime (runsc)"));
-        return;
+        return -1;
     }
     if (is_rootless) {
         lack(o, sg_strdup("it needs a service that was started by root"));
-        return;
+        return -1;
     }
-    o->runtime = find_program(c->gvisor_runtime);
-    if (!o->runtime) {
+    o->path = sg_runtime_find(c->gvisor_runtime);
+    if (!o->path) {
         lack(o, sg_printf("gvisor.runtime: there is no program %s; install it (Debian: runsc)",
                           sg_quote(c->gvisor_runtime).s));
-        return;
+        return -1;
     }
     o->program_fd = open(bridge, O_RDONLY | O_CLOEXEC);
-    o->command = make_command(c, o->runtime, has_gate);
-    if (o->program_fd < 0 || !o->command) {
+    if (o->program_fd < 0) {
         lack(o, sg_printf("%s cannot be used", sg_quote(bridge).s));
-        return;
+        return -1;
     }
-    if (!known_by(o->runtime)->is_gvisor)
+    return 0;
+}
+
+void sg_oci_init(struct sg_oci *o, const struct sg_config *c, const struct sg_launch *set,
+                 bool has_gate)
+{
+    *o = (struct sg_oci) { .program_fd = -1 };
+    if (find(o, c, set->is_rootless) < 0)
+        return;
+    o->runtime = (struct sg_runtime) { .path = o->path,
+                                       .arguments = c->gvisor_arguments.v,
+                                       .argument_count = c->gvisor_arguments.n,
+                                       .has_gate = has_gate };
+    const bool is_gvisor = sg_runtime_is_gvisor(o->path);
+    if (is_gvisor && choose_platform(o, c, set) < 0)
+        return;
+    o->command = sg_runtime_command(&o->runtime);
+    if (!o->command)
+        lack(o, sg_strdup("gvisor.arguments are too long"));
+    if (!is_gvisor)
         sg_log(SG_LOG_WARN,
                "tier gvisor has another runtime: its sandboxes are as strong as that one's",
-               SG_KV("runtime", o->runtime));
+               SG_KV("runtime", o->path));
 }
 
 void sg_oci_done(struct sg_oci *o)
 {
     free(o->why);
-    free(o->runtime);
+    free(o->path);
     free(o->command);
     sg_drop_fd(&o->program_fd);
 }
@@ -128,166 +132,10 @@ const char *sg_oci_lacks(const struct sg_launcher *l)
     return l->oci.why;
 }
 
-/* ---- config.json ---- */
-
-static void put_str(struct sg_json *j, const char *key, const char *value)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
-static void put_list(struct sg_json *j, const char *key, const char *const *v, size_t n)
-{
-    sg_json_key(j, key);
-    sg_json_open(j, '[');
-    for (size_t i = 0; i < n; i++)
-        sg_json_str(j, v[i]);
-    sg_json_close(j, ']');
-}
-
-/* As those of root in a cell (engine/cell.c). */
-static void put_capabilities(struct sg_json *j)
-{
-    static const char *const caps[] = {
-        "CAP_CHOWN",   "CAP_DAC_OVERRIDE", "CAP_FOWNER",  "CAP_FSETID",           "CAP_KILL",
-        "CAP_SETGID",  "CAP_SETUID",       "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
-        "CAP_SETFCAP", "CAP_AUDIT_WRITE",
-    };
-    static const char *const sets[] = { "bounding", "effective", "permitted" };
-    sg_json_key(j, "capabilities");
-    sg_json_open(j, '{');
-    for (size_t i = 0; i < SG_COUNT(sets); i++)
-        put_list(j, sets[i], caps, SG_COUNT(caps));
-    sg_json_close(j, '}');
-}
-
-static void put_rlimit(struct sg_json *j, const char *type, uint64_t value)
-{
-    sg_json_open(j, '{');
-    put_str(j, "type", type);
-    sg_json_key(j, "hard");
-    sg_json_u64(j, value);
-    sg_json_key(j, "soft");
-    sg_json_u64(j, value);
-    sg_json_close(j, '}');
-}
-
-static void put_process(struct sg_json *j, const struct sg_cell_spec *spec)
-{
-    static const char *const args[] = { GUEST_DIR "/init", "--channel" };
-    sg_json_key(j, "process");
-    sg_json_open(j, '{');
-    sg_json_key(j, "terminal");
-    sg_json_bool(j, false);
-    sg_json_key(j, "user");
-    sg_json_open(j, '{');
-    sg_json_key(j, "uid");
-    sg_json_u64(j, 0);
-    sg_json_key(j, "gid");
-    sg_json_u64(j, 0);
-    sg_json_close(j, '}');
-    put_list(j, "args", args, SG_COUNT(args));
-    put_str(j, "cwd", "/");
-    put_capabilities(j);
-    sg_json_key(j, "rlimits");
-    sg_json_open(j, '[');
-    put_rlimit(j, "RLIMIT_NOFILE", spec->limits.open_files);
-    put_rlimit(j, "RLIMIT_NPROC", spec->limits.pids);
-    put_rlimit(j, "RLIMIT_CORE", 0);
-    sg_json_close(j, ']');
-    sg_json_key(j, "noNewPrivileges");
-    sg_json_bool(j, !spec->grants_sudo);
-    sg_json_close(j, '}');
-}
-
-/* /tmp by name: gVisor would put memory of its own there, which no disk limit knows. */
-static void put_mounts(struct sg_json *j)
-{
-    static const struct {
-        const char *at, *type, *source, *options[5];
-    } rows[] = {
-        { "/proc", "proc", "proc", { "nosuid", "noexec", "nodev" } },
-        { "/dev", "tmpfs", "tmpfs", { "nosuid", "mode=755", "size=64k" } },
-        { "/dev/pts", "devpts", "devpts", { "nosuid", "noexec", "newinstance", "ptmxmode=0666" } },
-        { "/dev/shm", "tmpfs", "shm", { "nosuid", "noexec", "nodev", "mode=1777", "size=64m" } },
-        { "/tmp", "bind", "/" SG_NESTED_ROOT "/tmp", { "bind", "nosuid", "nodev" } },
-        { GUEST_DIR, "bind", "/bundle/guest", { "bind", "ro", "nosuid", "nodev" } },
-    };
-    sg_json_key(j, "mounts");
-    sg_json_open(j, '[');
-    for (size_t i = 0; i < SG_COUNT(rows); i++) {
-        size_t n = 0;
-        while (n < SG_COUNT(rows[i].options) && rows[i].options[n])
-            n++;
-        sg_json_open(j, '{');
-        put_str(j, "destination", rows[i].at);
-        put_str(j, "type", rows[i].type);
-        put_str(j, "source", rows[i].source);
-        put_list(j, "options", rows[i].options, n);
-        sg_json_close(j, '}');
-    }
-    sg_json_close(j, ']');
-}
-
-static void put_linux(struct sg_json *j)
-{
-    static const char *const namespaces[] = { "pid", "ipc", "uts", "mount" };
-    static const char *const masked[] = { "/proc/acpi",         "/proc/kcore", "/proc/keys",
-                                          "/proc/bus",          "/proc/scsi",  "/proc/timer_list",
-                                          "/proc/sysrq-trigger" };
-    static const char *const fixed[] = { "/proc/fs", "/proc/irq", "/proc/sys" };
-    sg_json_key(j, "linux");
-    sg_json_open(j, '{');
-    sg_json_key(j, "namespaces");
-    sg_json_open(j, '[');
-    for (size_t i = 0; i < SG_COUNT(namespaces); i++) {
-        sg_json_open(j, '{');
-        put_str(j, "type", namespaces[i]);
-        sg_json_close(j, '}');
-    }
-    sg_json_close(j, ']');
-    put_list(j, "maskedPaths", masked, SG_COUNT(masked));
-    put_list(j, "readonlyPaths", fixed, SG_COUNT(fixed));
-    sg_json_close(j, '}');
-}
-
-static void put_config(struct sg_json *j, const struct sg_cell_spec *spec)
-{
-    sg_json_open(j, '{');
-    put_str(j, "ociVersion", "1.0.2");
-    put_process(j, spec);
-    sg_json_key(j, "root");
-    sg_json_open(j, '{');
-    put_str(j, "path", "/" SG_NESTED_ROOT);
-    sg_json_key(j, "readonly");
-    sg_json_bool(j, false);
-    sg_json_close(j, '}');
-    put_str(j, "hostname", spec->hostname);
-    put_mounts(j);
-    put_linux(j);
-    sg_json_close(j, '}');
-}
-
 int sg_oci_fill(const struct sg_oci *o, const struct sg_cell_spec *spec, struct sg_buf *text,
                 struct sg_nested *ret, struct sg_err *err)
 {
-    struct sg_json j;
-    size_t init_n;
-    const void *init = sg_init_image_bytes(&init_n);
     if (o->why) /* the settings keep some ready of a tier that is not there */
         return sg_fail(err, SG_UNSUPPORTED, "%s", o->why);
-    sg_json_init(&j, text);
-    put_config(&j, spec);
-    if (sg_buf_check(text, "config.json", err) < 0)
-        return -1;
-    *ret = (struct sg_nested) {
-        .program_fd = o->program_fd,
-        .program = "sandglass-bridge",
-        .runtime = o->runtime,
-        .files = { { "bundle/config.json", text->p, text->n, 0444 },
-                   { "bundle/command", o->command, strlen(o->command), 0444 },
-                   { "bundle/guest/init", init, init_n, 0555 } },
-        .file_count = 3,
-    };
-    return 0;
+    return sg_runtime_fill(&o->runtime, o->command, o->program_fd, spec, text, ret, err);
 }

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tier gvisor: boxes whose sandbox an OCI runtime makes, inside a cell (engine/spec.h, sg_nested).
- * docs/design/tiers.md has the picture. */
+/* Tier gvisor: boxes whose sandbox an OCI runtime makes, inside a cell (engine/runtime.h), as the
+ * settings have it. */
 #pragma once
 
-#include "base/buf.h"
 #include "config/config.h"
-#include "engine/spec.h"
+#include "engine/runtime.h"
 
+struct sg_launch;
 struct sg_launcher;
 
 struct sg_oci {
-    char *why;      /* owned: why there is none; NULL: there is */
-    char *runtime;  /* owned: its path */
-    char *command;  /* owned: how it is started, a word a line */
-    int program_fd; /* owned: sandglass-bridge; -1: none */
+    char *why;                 /* owned: why there is none; NULL: there is */
+    char *path;                /* owned: the runtime's */
+    struct sg_runtime runtime; /* borrows from the settings */
+    char *command;             /* owned: how it is started */
+    int program_fd;            /* owned: sandglass-bridge; -1: none */
 };
 
-/* Never fails: what is missing is in `why`. */
-void sg_oci_init(struct sg_oci *o, const struct sg_config *c, bool is_rootless, bool has_gate);
+/* Never fails: what is missing is in `why`. Tries which platforms of gVisor run here, unless that
+ * is known; borrows the settings. */
+void sg_oci_init(struct sg_oci *o, const struct sg_config *c, const struct sg_launch *set,
+                 bool has_gate);
 void sg_oci_done(struct sg_oci *o);
 const char *sg_oci_lacks(const struct sg_launcher *l); /* as of holder.h */
 

@@ -109,9 +109,14 @@ _Noreturn static void try_it(struct sg_finding *f, const struct sg_probe_env *en
 
 enum ending { HAS_REPORTED, HAS_DIED, IS_LATE };
 
-static enum ending await_report(int fd, struct sg_finding *ret)
+static unsigned patience_of(const struct sg_probe_env *env)
 {
-    const uint64_t until = sg_now_ns() + (uint64_t)SG_PROBE_PATIENCE_MS * 1000000u;
+    return env->patience_ms ? env->patience_ms : SG_PROBE_PATIENCE_MS;
+}
+
+static enum ending await_report(int fd, unsigned patience_ms, struct sg_finding *ret)
+{
+    const uint64_t until = sg_now_ns() + (uint64_t)patience_ms * 1000000u;
     struct sg_finding got;
     for (;;) {
         const uint64_t now = sg_now_ns();
@@ -128,7 +133,7 @@ static enum ending await_report(int fd, struct sg_finding *ret)
     }
 }
 
-static void end_child(pid_t pid, enum ending ending, struct sg_finding *f)
+static void end_child(pid_t pid, enum ending ending, unsigned patience_ms, struct sg_finding *f)
 {
     int status = 0;
     if (ending == IS_LATE) /* not yet waited for: its number is still its own */
@@ -136,7 +141,7 @@ static void end_child(pid_t pid, enum ending ending, struct sg_finding *f)
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (ending == IS_LATE)
-        sg_found(f, SG_HAVE_NOT, "no answer within %d s", SG_PROBE_PATIENCE_MS / 1000);
+        sg_found(f, SG_HAVE_NOT, "no answer within %u s", patience_ms / 1000);
     else if (ending == HAS_DIED)
         sg_found(f, SG_HAVE_NOT, "the attempt was killed: %s",
                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "unexpected end");
@@ -158,7 +163,7 @@ static void probe_one(struct sg_finding *f, const struct sg_probe_env *env)
     if (pid < 0)
         sg_found_errno(f, "start a process");
     else
-        end_child(pid, await_report(near, f), f);
+        end_child(pid, await_report(near, patience_of(env), f), patience_of(env), f);
 }
 
 void sg_host_probe(struct sg_host *h, const struct sg_probe *rows, size_t count,

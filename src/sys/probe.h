@@ -28,6 +28,7 @@ struct sg_probe_env {
     bool is_root;
     const char *state_dir, *run_dir;
     const struct sg_host *known; /* what was found so far; may be NULL */
+    unsigned patience_ms;        /* for each row; 0: SG_PROBE_PATIENCE_MS */
 };
 
 struct sg_probe {

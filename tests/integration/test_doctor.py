@@ -147,6 +147,17 @@ def test_removes_cgroups_of_sandboxes_that_are_gone(root):
     assert by_name(doctor(root)[0])["leftovers"]["detail"] == "none"
 
 
+def test_platforms_of_gvisor_are_tried_and_the_one_that_is_taken_is_named(root):
+    found = by_name(doctor(root, env={"SANDGLASS_GVISOR_RUNTIME": "runsc"})[0])
+    rows = [found[f"gvisor {name}"] for name in ("kvm", "systrap", "ptrace")]
+    assert all(row["status"] == "ok" or row["detail"] and row["fix"] for row in rows), rows
+    best = [row for row in rows if row["status"] == "ok"][0]  # what tests run with has one of them
+    assert [row for row in rows if "the service takes it" in (row["detail"] or "")] == [best]
+    named = by_name(doctor(root, env={"SANDGLASS_GVISOR_RUNTIME": "runsc", "SANDGLASS_GVISOR_PLATFORM": best["name"][7:]})[0])
+    assert named[best["name"]] == best
+    assert not any(name.startswith("gvisor") for name in by_name(doctor(root)[0]))  # nothing is tried unasked
+
+
 # ---- something is missing ----
 
 def test_a_limit_of_no_user_namespaces_is_named_with_the_setting(root):

@@ -227,6 +227,14 @@ def test_a_runtime_that_fails_is_heard(root):
         assert own.operator.post("/v1/sandboxes", {"tier": "cell"}).status == 201
 
 
+def test_a_platform_that_does_not_run_is_an_error_and_not_replaced(root):
+    with Service(pool=0, tables={"gvisor": {"runtime": "runsc", "platform": "steam"}}) as own:
+        reply = own.operator.post("/v1/sandboxes", {"tier": "gvisor"})
+        said = reply.error["message"] + reply.error["hint"]
+        assert reply.status == 501 and "gvisor.platform" in said and "unknown platform: steam" in said and "doctor" in said, said
+        assert own.operator.post("/v1/sandboxes", {"tier": "cell"}).status == 201
+
+
 def test_what_a_tier_cannot_do_is_said(service):
     reply = service.operator.post("/v1/sandboxes", {"tier": "microvm"})
     assert reply.status == 501 and "microvm" in reply.error["message"]
