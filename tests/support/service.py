@@ -206,9 +206,6 @@ class Service:
                 os.kill(pid, signal.SIGKILL)
             thaw(pid)
         self.process.wait()
-        # Until then the port is theirs.
-        wait_for(lambda: all(row[1] == "Z" for pid, row in leaks.process_table().items() if pid in tree),
-                 seconds=30, what="the end of all")
         leaks.spared.discard(self.process.pid)
 
     def __enter__(self):
