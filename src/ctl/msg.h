@@ -22,6 +22,7 @@
 
 enum {
     SG_CTL_VERSION = 1,
+    SG_L_MOUNTS_MAX = 16,          /* volumes of one sandbox */
     SG_CTL_MAX_BYTES = 192 * 1024, /* one argument of the kernel's own limit, and an environment */
     SG_CTL_MAX_FDS = 6,
     SG_CTL_MAX_TAG = 32,
@@ -350,7 +351,8 @@ struct sg_msg_l_hello {
 struct sg_msg_l_create { /* also L_LIMIT, which ignores template and tier */
     struct sg_text sandbox, template;
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes;
-    uint32_t tier; /* enum sg_l_tier */
+    uint32_t tier;          /* enum sg_l_tier */
+    struct sg_texts mounts; /* volume, path, "rw" or "ro", each; where L_MOUNT comes too late */
 };
 struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS, UNFOLD */
     struct sg_text sandbox;

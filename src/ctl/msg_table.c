@@ -129,6 +129,7 @@ static const struct sg_field l_create[] = {
     U64(l_create, pids),
     U64(l_create, disk_bytes),
     U32(l_create, tier, SG_L_TIER_COUNT - 1),
+    TEXTS(l_create, mounts),
 };
 static const struct sg_field l_name[] = { TEXT(l_name, sandbox, SG_CTL_MAX_TAG) };
 static const struct sg_field l_net[] = { TEXT(l_net, sandbox, SG_CTL_MAX_TAG),

@@ -149,12 +149,29 @@ static void put_process(struct sg_json *j, const struct sg_cell_spec *spec)
     sg_json_close(j, '}');
 }
 
-/* /tmp by name: gVisor would put memory of its own there, which no disk limit knows. */
-static void put_mounts(struct sg_json *j)
+struct mount {
+    const char *at, *type, *source, *options[5];
+};
+
+static void put_mount(struct sg_json *j, const struct mount *m)
 {
-    static const struct {
-        const char *at, *type, *source, *options[5];
-    } rows[] = {
+    size_t n = 0;
+    while (n < SG_COUNT(m->options) && m->options[n])
+        n++;
+    sg_json_open(j, '{');
+    put_str(j, "destination", m->at);
+    put_str(j, "type", m->type);
+    put_str(j, "source", m->source);
+    put_list(j, "options", m->options, n);
+    sg_json_close(j, '}');
+}
+
+/* /tmp by name: gVisor would put memory of its own there, which no disk limit knows. Volumes are in
+ * the root already, and told of once more: what is a mount of its own gVisor asks for each time,
+ * the root it takes for its own. */
+static void put_mounts(struct sg_json *j, const struct sg_cell_spec *spec)
+{
+    static const struct mount rows[] = {
         { "/proc", "proc", "proc", { "nosuid", "noexec", "nodev" } },
         { "/dev", "tmpfs", "tmpfs", { "nosuid", "mode=755", "size=64k" } },
         { "/dev/pts", "devpts", "devpts", { "nosuid", "noexec", "newinstance", "ptmxmode=0666" } },
@@ -164,16 +181,15 @@ static void put_mounts(struct sg_json *j)
     };
     sg_json_key(j, "mounts");
     sg_json_open(j, '[');
-    for (size_t i = 0; i < SG_COUNT(rows); i++) {
-        size_t n = 0;
-        while (n < SG_COUNT(rows[i].options) && rows[i].options[n])
-            n++;
-        sg_json_open(j, '{');
-        put_str(j, "destination", rows[i].at);
-        put_str(j, "type", rows[i].type);
-        put_str(j, "source", rows[i].source);
-        put_list(j, "options", rows[i].options, n);
-        sg_json_close(j, '}');
+    for (size_t i = 0; i < SG_COUNT(rows); i++)
+        put_mount(j, &rows[i]);
+    for (size_t i = 0; i < spec->bind_count; i++) {
+        const struct sg_bind *b = &spec->binds[i];
+        const char *mode = b->flags & SG_BIND_READ_ONLY ? "ro" : "rw";
+        sg_auto_free char *source = sg_printf("/" SG_NESTED_ROOT "%s", b->target);
+        if (b->flags & SG_BIND_APART)
+            put_mount(j, &(struct mount) {
+                             b->target, "bind", source, { "bind", mode, "nosuid", "nodev" } });
     }
     sg_json_close(j, ']');
 }
@@ -212,7 +228,7 @@ static void put_config(struct sg_json *j, const struct sg_cell_spec *spec)
     sg_json_bool(j, false);
     sg_json_close(j, '}');
     put_str(j, "hostname", spec->hostname);
-    put_mounts(j);
+    put_mounts(j, spec);
     put_linux(j);
     sg_json_close(j, '}');
 }

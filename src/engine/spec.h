@@ -21,7 +21,8 @@ enum {
 
 enum sg_bind_flags {
     SG_BIND_READ_ONLY = 1,
-    SG_BIND_IDMAP = 2, /* ids are stored as seen inside (0 to 65535): layers under construction */
+    SG_BIND_IDMAP = 2, /* ids are stored as seen inside (0 to 65535): layers, volumes */
+    SG_BIND_APART = 4, /* others change it, too: a runtime is told of it, and trusts no copy */
 };
 
 /* A host file or directory, seen inside. Always nosuid and nodev. A missing target is made. As

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -140,48 +139,10 @@ static bool is_nested(const struct sg_box *b)
     return b->record.tier == SG_L_TIER_GVISOR;
 }
 
-/* Each its own, also of two that were made of the same files; who it will be is not known yet. */
-static int name_host(struct sg_box *b, struct sg_err *err)
-{
-    uint32_t some;
-    if (getrandom(&some, sizeof some, 0) != (ssize_t)sizeof some)
-        return sg_fail_sys(err, "get random bytes");
-    (void)snprintf(b->hostname, sizeof b->hostname, SG_CELL_HOSTNAME "-%08x", some);
-    return 0;
-}
-
 static int build(struct sg_box *b, struct sg_err *err)
 {
     struct sg_launcher *l = b->launcher;
-    sg_auto_fd listener = sg_box_listen(l, b->record.slot, err);
-    if (listener < 0)
-        return -1;
-    struct sg_cell_spec spec = { .limits = l->set.defaults, .listen_fd = listener };
-    sg_tmpl_fill_spec(b->tmpl, l->set.is_rootless, &spec);
-    if (name_host(b, err) < 0)
-        return -1;
-    spec.hostname = b->hostname;
-    spec.limits.is_pooled = b->record.disk[0] != '\0';
-    spec.limits.disk_bytes = b->record.disk_bytes;
-    sg_auto_fd disk = spec.limits.is_pooled
-                          ? sg_vault_open_part(&l->vault, SG_VAULT_CELL, b->record.disk, err)
-                          : -1;
-    if (spec.limits.is_pooled && disk < 0)
-        return -1;
-    spec.disk_fd = disk;
-    if (l->gate.program)
-        spec.resolv_conf = SG_CELL_RESOLV_CONF;
-    spec.init_fd = l->init_fd;
-    spec.has_init = true;
-    sg_auto_buf text;
-    struct sg_nested nested;
-    sg_buf_init(&text, 64 << 10);
-    if (b->pool && b->pool->pids)
-        spec.limits.pids = b->pool->pids;
-    if (is_nested(b) && sg_oci_fill(&l->oci, &spec, &text, &nested, err) < 0)
-        return -1;
-    spec.nested = is_nested(b) ? &nested : NULL;
-    if (sg_cell_build(b->cell, &spec, err) < 0)
+    if (sg_box_build(b, err) < 0)
         return -1;
     b->ctl.fd = sg_cell_ctl(b->cell);
     b->gone.fd = sg_cell_pidfd(b->cell);

@@ -90,6 +90,9 @@ int sg_box_apply_limits(struct sg_box *b, const struct sg_limits *all, struct sg
 
 int sg_box_set_limits(struct sg_box *b, const struct sg_limits *limits, struct sg_err *err);
 
+/* The rest of b->cell, which is started. box_build.c */
+int sg_box_build(struct sg_box *b, struct sg_err *err);
+
 /* For pid 1 of the box of that slot to listen at, and a new connection to it. box_socket.c */
 int sg_box_listen(const struct sg_launcher *l, uint32_t slot, struct sg_err *err);
 int sg_box_connect(const struct sg_box *b, struct sg_err *err);

@@ -79,12 +79,52 @@ static int check_hello(const struct sg_permit *p, const struct sg_msg *m, struct
     return 0;
 }
 
+static int check_volume_id(const struct sg_text *t, struct sg_err *err)
+{
+    if (!sg_id_is_valid(t->p, 'v'))
+        return sg_fail(err, SG_INVALID, "%s is not the id of a volume", sg_quote(t->p).s);
+    return 0;
+}
+
+/* Never "..", "." or empty: whoever reads the path sees where it leads. */
+static int check_place(const char *path, struct sg_err *err)
+{
+    if (path[0] != '/' || !path[1])
+        return sg_fail(err, SG_INVALID, "%s is no place for a volume", sg_quote(path).s);
+    for (const char *at = path; *at; at += 1 + strcspn(at + 1, "/")) {
+        const size_t n = strcspn(at + 1, "/");
+        if (!n || (at[1] == '.' && (n == 1 || (n == 2 && at[2] == '.'))))
+            return sg_fail(err, SG_INVALID, "%s is not a plain path", sg_quote(path).s);
+    }
+    return 0;
+}
+
+/* Volume, path and mode of each. */
+static int check_mounts(const struct sg_msg_l_create *c, struct sg_err *err)
+{
+    struct sg_texts list = c->mounts;
+    struct sg_text volume, path, mode;
+    if (list.count && c->tier != SG_L_TIER_GVISOR)
+        return sg_fail(err, SG_INVALID, "volumes of this tier are mounted later");
+    if (list.count % 3 || list.count > SG_L_MOUNTS_MAX * 3)
+        return sg_fail(err, SG_INVALID, "%u words are no list of volumes", list.count);
+    while (sg_text_next(&list, &volume) && sg_text_next(&list, &path) &&
+           sg_text_next(&list, &mode)) {
+        if (check_volume_id(&volume, err) < 0 || check_place(path.p, err) < 0)
+            return -1;
+        if (strcmp(mode.p, "ro") != 0 && strcmp(mode.p, "rw") != 0)
+            return sg_fail(err, SG_INVALID, "%s is neither ro nor rw", sg_quote(mode.p).s);
+    }
+    return 0;
+}
+
 static int check_create(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     const struct sg_text *template = &m->l_create.template;
     const bool is_image = m->l_create.tier == SG_L_TIER_DOCKER && strpbrk(template->p, ":/@");
     if (check_sandbox(&m->l_create.sandbox, err) < 0 ||
-        (is_image ? check_image(p, template, err) : check_template(template, err)) < 0)
+        (is_image ? check_image(p, template, err) : check_template(template, err)) < 0 ||
+        check_mounts(&m->l_create, err) < 0)
         return -1;
     return check_limits(p, &m->l_create, err);
 }
@@ -129,13 +169,6 @@ static int check_net(const struct sg_permit *p, const struct sg_msg *m, struct s
     return check_sandbox(&m->l_net.sandbox, err);
 }
 
-static int check_volume_id(const struct sg_text *t, struct sg_err *err)
-{
-    if (!sg_id_is_valid(t->p, 'v'))
-        return sg_fail(err, SG_INVALID, "%s is not the id of a volume", sg_quote(t->p).s);
-    return 0;
-}
-
 static int check_volume(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     (void)p;
@@ -152,21 +185,12 @@ static int check_volume_make(const struct sg_permit *p, const struct sg_msg *m, 
     return 0;
 }
 
-/* Never "..", "." or empty: whoever reads the path sees where it leads. */
 static int check_mount(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)
 {
     (void)p;
     if (check_sandbox(&m->l_mount.sandbox, err) < 0 || check_volume_id(&m->l_mount.volume, err) < 0)
         return -1;
-    const char *path = m->l_mount.path.p;
-    if (path[0] != '/' || !path[1])
-        return sg_fail(err, SG_INVALID, "%s is no place for a volume", sg_quote(path).s);
-    for (const char *at = path; *at; at += 1 + strcspn(at + 1, "/")) {
-        const size_t n = strcspn(at + 1, "/");
-        if (!n || (at[1] == '.' && (n == 1 || (n == 2 && at[2] == '.'))))
-            return sg_fail(err, SG_INVALID, "%s is not a plain path", sg_quote(path).s);
-    }
-    return 0;
+    return check_place(m->l_mount.path.p, err);
 }
 
 static int check_identify(const struct sg_permit *p, const struct sg_msg *m, struct sg_err *err)

@@ -28,12 +28,9 @@ enum { LOW_PART = 8 };                     /* of a pool: with less left nobody w
 static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 
-static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
-                            uint64_t pids)
+static struct sg_pool *new_pool(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+                                uint64_t pids)
 {
-    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
-        if (p->tier == tier && p->pids == pids && strcmp(p->template, template) == 0)
-            return p;
     struct sg_pool *p = sg_new(struct sg_pool);
     p->launcher = l;
     p->tier = tier;
@@ -44,6 +41,23 @@ static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const ch
     p->next = l->maker.pools;
     l->maker.pools = p;
     return p;
+}
+
+static void free_pool(struct sg_pool *p)
+{
+    sg_tmpl_unref(p->tmpl);
+    free((void *)(uintptr_t)p->mounts.p);
+    free(p);
+}
+
+static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
+                            uint64_t pids)
+{
+    for (struct sg_pool *p = l->maker.pools; p; p = p->next)
+        if (p->tier == tier && p->pids == pids && !p->mounts.count &&
+            strcmp(p->template, template) == 0)
+            return p;
+    return new_pool(l, tier, template, pids);
 }
 
 /* ---- the template ---- */
@@ -194,6 +208,8 @@ void sg_pool_made(struct sg_pool *p, struct sg_box *b)
     sg_auto_free struct sg_wish *w = pop_wish(p);
     if (w) {
         sg_serve_wish(p->launcher, w, b, NULL);
+    } else if (p->mounts.count) { /* nobody else wants it */
+        sg_box_end(b);
     } else {
         b->next = NULL;
         b->was_parked = true;
@@ -245,13 +261,25 @@ void sg_pool_drop(struct sg_pool *p, struct sg_box *b)
     go_on(p->launcher);
 }
 
-int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template, uint64_t pids,
-                 struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
+static struct sg_pool *pool_for(struct sg_launcher *l, const struct sg_msg_l_create *c)
 {
-    if (tier == SG_L_TIER_DOCKER && sg_id_is_valid(template, 't'))
+    const bool is_usual = c->tier != SG_L_TIER_GVISOR || c->pids == l->set.defaults.pids;
+    const uint64_t pids = is_usual ? 0 : c->pids;
+    if (!c->mounts.count)
+        return find(l, c->tier, c->template.p, pids);
+    struct sg_pool *p = new_pool(l, c->tier, c->template.p, pids);
+    uint8_t *copy = sg_alloc(c->mounts.n);
+    memcpy(copy, c->mounts.p, c->mounts.n);
+    p->mounts = (struct sg_texts) { copy, c->mounts.n, c->mounts.count };
+    return p;
+}
+
+int sg_pool_take(struct sg_launcher *l, const struct sg_msg_l_create *c, struct sg_box **ret,
+                 struct sg_pool **ret_pool, struct sg_err *err)
+{
+    if (c->tier == SG_L_TIER_DOCKER && sg_id_is_valid(c->template.p, 't'))
         return sg_fail(err, SG_UNSUPPORTED, "a snapshot cannot be a container: tier cell can");
-    const bool is_usual = tier != SG_L_TIER_GVISOR || pids == l->set.defaults.pids;
-    struct sg_pool *p = find(l, tier, template, is_usual ? 0 : pids);
+    struct sg_pool *p = pool_for(l, c);
     if (look_at_template(p, err) < 0)
         return -1;
     *ret = p->wishes ? NULL : pop_parked(p);
@@ -349,8 +377,7 @@ static void drop_idle(struct sg_launcher *l)
             continue;
         }
         *at = p->next;
-        sg_tmpl_unref(p->tmpl);
-        free(p);
+        free_pool(p);
     }
 }
 
@@ -449,7 +476,6 @@ void sg_maker_done(struct sg_launcher *l)
     sg_later_cancel(l->loop, &l->maker.step);
     for (struct sg_pool *p; (p = l->maker.pools);) {
         l->maker.pools = p->next;
-        sg_tmpl_unref(p->tmpl);
-        free(p);
+        free_pool(p);
     }
 }

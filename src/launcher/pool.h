@@ -6,8 +6,9 @@
  *     had begun, and a create that was given up is no waste.
  * O2. One step a pass of the loop: between two of them requests are served.
  * O3. A pool is keyed by tier and template only, never by size: limits are written at the claim.
- * The one that cannot be is how many processes a kernel behind a further wall runs: whoever wants
- *     another number than the usual waits in a pool of its own, in which nothing is kept ready.
+ *     Two things cannot be: how many processes a kernel behind a further wall runs, and which
+ *     volumes it has. Whoever wants another number than the usual, or volumes, waits in a pool of
+ *     its own, in which nothing is kept ready.
  * O4. Parked cells give way when memory is short, and when their template is replaced. */
 #pragma once
 
@@ -31,7 +32,9 @@ struct sg_pool {
     struct sg_launcher *launcher;
     enum sg_l_tier tier;
     char template[SG_RECORD_TEMPLATE_MAX + 1];
-    uint64_t pids;        /* behind a further wall; 0: the usual */
+    uint64_t pids; /* behind a further wall; 0: the usual */
+    /* The same: of one create, and of no other. Owned; as of L_CREATE. */
+    struct sg_texts mounts;
     unsigned wanted;      /* from the settings */
     struct sg_tmpl *tmpl; /* NULL: not open */
     uint64_t looked_ns;   /* when it was seen to be current */
@@ -69,9 +72,9 @@ void sg_maker_end(struct sg_launcher *l);
 void sg_maker_done(struct sg_launcher *l); /* no box is left */
 
 /* A parked box of the tier and template, or NULL: then `ret_pool` is where to wait. SG_NOT_FOUND:
- * there is no such template. `pids` 0: the usual. */
-int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template, uint64_t pids,
-                 struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err);
+ * there is no such template. */
+int sg_pool_take(struct sg_launcher *l, const struct sg_msg_l_create *c, struct sg_box **ret,
+                 struct sg_pool **ret_pool, struct sg_err *err);
 void sg_pool_wait(struct sg_pool *p, const struct sg_wish *w); /* copies */
 
 bool sg_maker_has_wish(const struct sg_launcher *l, const char *sandbox);

@@ -91,7 +91,7 @@ static int pool(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *er
     char *names[MAX_NAMES + 1];
     size_t n = 0;
     for (const struct sg_pool *p = l->maker.pools; p && n < MAX_NAMES; p = p->next)
-        if (!p->pids) /* of those nothing is kept */
+        if (!p->pids && !p->mounts.count) /* of those nothing is kept */
             names[n++] = sg_printf("%s%s%s %u %u", p->tier ? sg_tiers[p->tier].name : "",
                                    p->tier ? ":" : "", p->template, p->parked_count, p->wanted);
     names[n] = NULL;

@@ -78,7 +78,7 @@ static int create(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
     struct sg_pool *p;
     if (sg_vault_is_open(&l->vault) && sg_vault_has_room(&l->vault, err) < 0)
         return -1;
-    if (sg_pool_take(l, c->tier, c->template.p, c->pids, &b, &p, err) < 0)
+    if (sg_pool_take(l, c, &b, &p, err) < 0)
         return -1;
     if (b)
         return hand_over(l, &w, b, err);

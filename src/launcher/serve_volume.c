@@ -93,7 +93,7 @@ static int mount_it(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
     if (!b)
         return -1;
     if (b->kept.is_nested)
-        return sg_fail(err, SG_UNSUPPORTED, "nothing can be mounted behind the wall of tier %s",
+        return sg_fail(err, SG_UNSUPPORTED, "volumes of tier %s come with its create",
                        sg_tiers[b->record.tier].name);
     sg_auto_fd dir = sg_vault_open_part(&l->vault, SG_VAULT_VOLUME, q->volume.p, err);
     if (dir < 0 || sg_mount_into(&b->kept, dir, q->path.p, q->flags & SG_L_READ_ONLY, err) < 0)

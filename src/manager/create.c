@@ -356,6 +356,7 @@ static void launcher_answered(void *arg, struct sg_packet *p, const struct sg_er
 static void ask_launcher(struct sg_sandbox *s)
 {
     struct sg_tier_limits limits = sg_cell_limits(&s->limits);
+    char *mounts[SG_MOUNTS_TEXTS];
     enum sg_l_tier tier;
     struct sg_err err;
 
@@ -364,7 +365,7 @@ static void ask_launcher(struct sg_sandbox *s)
         sg_life_got(s, &err);
     else
         sg_tier_create(s->manager->tier, tier, s->id.s, s->snapshot ? s->snapshot : s->template,
-                       &limits, launcher_answered, s);
+                       &limits, sg_mounts_ahead(s, mounts), launcher_answered, s);
 }
 
 static void row_written(struct sg_sandbox *s)

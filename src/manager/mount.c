@@ -93,6 +93,28 @@ void sg_mounts_done(struct sg_sandbox *s)
     s->mounts = (struct sg_mounts) { 0 };
 }
 
+/* Behind a wall with a kernel of its own nothing can be mounted later: those come with the create.
+ */
+static bool are_ahead(const struct sg_sandbox *s)
+{
+    return s->wall == SG_WALL_GVISOR;
+}
+
+char *const *sg_mounts_ahead(const struct sg_sandbox *s, char *ret[SG_MOUNTS_TEXTS])
+{
+    static char rw[] = "rw", ro[] = "ro";
+    if (!are_ahead(s) || !s->mounts.n)
+        return NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < s->mounts.n && i < SG_MOUNTS_MAX; i++) {
+        ret[n++] = s->mounts.v[i].volume;
+        ret[n++] = s->mounts.v[i].path;
+        ret[n++] = s->mounts.v[i].is_read_only ? ro : rw;
+    }
+    ret[n] = NULL;
+    return ret;
+}
+
 /* ---- steps; an error of one is left for whoever comes after ---- */
 
 static void mount_next(struct sg_sandbox *s);
@@ -146,7 +168,7 @@ static void mount_next(struct sg_sandbox *s)
 
 void sg_mounts_begin(struct sg_sandbox *s, void (*next)(struct sg_sandbox *s))
 {
-    s->life->mount_at = 0;
+    s->life->mount_at = are_ahead(s) ? s->mounts.n : 0;
     s->life->after_mounts = next;
     mount_next(s);
 }

@@ -210,6 +210,7 @@ static void launcher_answered(void *arg, struct sg_packet *p, const struct sg_er
 static void resuming_written(struct sg_sandbox *s)
 {
     struct sg_tier_limits limits = sg_cell_limits(&s->limits);
+    char *mounts[SG_MOUNTS_TEXTS];
     struct sg_err err;
     enum sg_l_tier tier;
     if (sg_life_failed(s, &err) || sg_rules_tier(s->manager, s->wall, &tier, &err) < 0) {
@@ -218,8 +219,8 @@ static void resuming_written(struct sg_sandbox *s)
         return;
     }
     sg_life_expect(s, 1, cell_made);
-    sg_tier_create(s->manager->tier, tier, s->id.s, s->paused_snapshot, &limits, launcher_answered,
-                   s);
+    sg_tier_create(s->manager->tier, tier, s->id.s, s->paused_snapshot, &limits,
+                   sg_mounts_ahead(s, mounts), launcher_answered, s);
 }
 
 void sg_resume_disk_begin(struct sg_sandbox *s)

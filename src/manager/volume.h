@@ -11,9 +11,11 @@
  *     there, by a process that is itself confined; it ends when nobody has asked for a while. */
 #pragma once
 
+#include "ctl/msg.h"
 #include "manager/manager.h"
 
-enum { SG_VOLUMES_MAX = 100, SG_VOLUME_TOKEN_LEN = 68, SG_MOUNTS_MAX = 16 };
+enum { SG_VOLUMES_MAX = 100, SG_VOLUME_TOKEN_LEN = 68, SG_MOUNTS_MAX = SG_L_MOUNTS_MAX };
+enum { SG_MOUNTS_TEXTS = SG_MOUNTS_MAX * 3 + 1 };
 /* Of a batch: SG_VOLUME_BATCH and an id. One that a daemon left behind goes at the next start. */
 #define SG_VOLUME_BATCH        "batch-"
 #define SG_VOLUME_BATCH_LETTER 'b'
@@ -93,3 +95,5 @@ void sg_mounts_add(struct sg_sandbox *s, const char *volume, const char *path, b
 void sg_mounts_done(struct sg_sandbox *s);
 /* Mounts all of them into the new cell, one after the other, then `next`: a step of its life. */
 void sg_mounts_begin(struct sg_sandbox *s, void (*next)(struct sg_sandbox *s));
+/* Those that go with the create (sg_tier_create()): fills `ret`, which borrows, or returns NULL. */
+char *const *sg_mounts_ahead(const struct sg_sandbox *s, char *ret[SG_MOUNTS_TEXTS]);

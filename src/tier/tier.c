@@ -11,29 +11,9 @@
 
 #include "base/auto.h"
 #include "tier/peer.h"
+#include "tier/tier_internal.h"
 
 #include "base/banned.h"
-
-enum { NAME_MAX_BYTES = 256 };
-
-struct question {
-    struct question *next, **link;
-    struct sg_tier *tier;
-    enum sg_msg_type type, expected;
-    char sandbox[SG_CTL_MAX_TAG + 1];
-    char template[NAME_MAX_BYTES];
-    struct sg_tier_limits limits;
-    enum sg_l_tier kind;
-    uint64_t cursor;
-    char snapshot[SG_CTL_MAX_TAG + 1];
-    uint32_t flags;
-    bool is_on;
-    char *path; /* owned; of a mount */
-    bool is_read_only;
-    sg_tier_answer *cb;
-    void *arg;
-    struct sg_err err; /* of a refused one */
-};
 
 struct list {
     struct question *head, **tail;
@@ -97,6 +77,7 @@ static void give(struct question *q, struct sg_packet *p, const struct sg_err *e
     if (q->cb)
         q->cb(q->arg, p, err);
     free(q->path);
+    sg_buf_done(&q->packed);
     free(q);
 }
 
@@ -123,6 +104,7 @@ static void fill_create(const struct question *q, struct sg_msg *m)
         .pids = q->limits.pids,
         .disk_bytes = q->limits.disk_bytes,
         .tier = q->kind,
+        .mounts = q->mounts,
     };
 }
 
@@ -386,8 +368,8 @@ unsigned sg_tier_waiting(const struct sg_tier *t)
 
 /* ---- the questions ---- */
 
-static struct question *question(struct sg_tier *t, enum sg_msg_type type, const char *sandbox,
-                                 sg_tier_answer *cb, void *arg)
+struct question *sg_tier_question(struct sg_tier *t, enum sg_msg_type type, const char *sandbox,
+                                  sg_tier_answer *cb, void *arg)
 {
     struct question *q = sg_new(struct question);
 
@@ -396,11 +378,12 @@ static struct question *question(struct sg_tier *t, enum sg_msg_type type, const
     q->expected = asks[type].expected;
     q->cb = cb;
     q->arg = arg;
+    sg_buf_init(&q->packed, SG_CTL_MAX_BYTES);
     (void)snprintf(q->sandbox, sizeof q->sandbox, "%s", sandbox);
     return q;
 }
 
-static void send_question(struct question *q)
+void sg_tier_send(struct question *q)
 {
     struct sg_tier *t = q->tier;
 
@@ -416,7 +399,7 @@ static void send_question(struct question *q)
 void sg_tier_hello(struct sg_tier *t, uint32_t epoch, sg_tier_answer *cb, void *arg)
 {
     t->epoch = epoch;
-    send_question(question(t, SG_MSG_L_HELLO, "", cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_HELLO, "", cb, arg));
 }
 
 const char *sg_tier_lacks(const struct sg_tier *t, enum sg_l_tier tier)
@@ -425,174 +408,133 @@ const char *sg_tier_lacks(const struct sg_tier *t, enum sg_l_tier tier)
 }
 
 void sg_tier_create(struct sg_tier *t, enum sg_l_tier tier, const char *sandbox,
-                    const char *template, const struct sg_tier_limits *limits, sg_tier_answer *cb,
-                    void *arg)
+                    const char *template, const struct sg_tier_limits *limits, char *const *mounts,
+                    sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_CREATE, sandbox, cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_CREATE, sandbox, cb, arg);
+    struct sg_err err = { 0 };
 
     q->kind = tier;
     (void)snprintf(q->template, sizeof q->template, "%s", template);
     q->limits = *limits;
-    send_question(q);
+    if (mounts && sg_texts_pack(mounts, &q->packed, &q->mounts, &err) < 0) {
+        t->total++;
+        refuse(t, q, &err);
+        return;
+    }
+    sg_tier_send(q);
 }
 
 void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_limits *limits,
                    sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_LIMIT, sandbox, cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_LIMIT, sandbox, cb, arg);
 
     q->limits = *limits;
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_adopt(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_ADOPT, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_ADOPT, sandbox, cb, arg));
 }
 
 void sg_tier_destroy(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_DESTROY, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_DESTROY, sandbox, cb, arg));
 }
 
 void sg_tier_freeze(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_FREEZE, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_FREEZE, sandbox, cb, arg));
 }
 
 void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_THAW, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_THAW, sandbox, cb, arg));
 }
 
 void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_NET, sandbox, cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_NET, sandbox, cb, arg);
 
     q->is_on = is_on;
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_unfold(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_UNFOLD, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_UNFOLD, sandbox, cb, arg));
 }
 
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_STATS, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_STATS, sandbox, cb, arg));
 }
 
 void sg_tier_snapshot(struct sg_tier *t, const char *sandbox, const char *snapshot, uint32_t flags,
                       sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_SNAPSHOT, sandbox, cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_SNAPSHOT, sandbox, cb, arg);
 
     (void)snprintf(q->snapshot, sizeof q->snapshot, "%s", snapshot);
     q->flags = flags;
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_forget(struct sg_tier *t, const char *snapshot, sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_FORGET, "", cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_FORGET, "", cb, arg);
 
     (void)snprintf(q->snapshot, sizeof q->snapshot, "%s", snapshot);
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_snapshots(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_SNAPSHOTS, "", cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_SNAPSHOTS, "", cb, arg);
 
     q->cursor = cursor;
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_storage(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_STORAGE, "", cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_STORAGE, "", cb, arg));
 }
 
 void sg_tier_list(struct sg_tier *t, uint64_t cursor, sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_LIST, "", cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_LIST, "", cb, arg);
 
     q->cursor = cursor;
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_POOL, "", cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_POOL, "", cb, arg));
 }
 
 void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_TEMPLATES, "", cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_TEMPLATES, "", cb, arg));
 }
 
 void sg_tier_identify(struct sg_tier *t, const char *template, sg_tier_answer *cb, void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_IDENTIFY, "", cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_IDENTIFY, "", cb, arg);
 
     (void)snprintf(q->template, sizeof q->template, "%s", template);
-    send_question(q);
+    sg_tier_send(q);
 }
 
 void sg_tier_rules(struct sg_tier *t, enum sg_rule_file which, uint64_t stamp, sg_tier_answer *cb,
                    void *arg)
 {
-    struct question *q = question(t, SG_MSG_L_RULES, "", cb, arg);
+    struct question *q = sg_tier_question(t, SG_MSG_L_RULES, "", cb, arg);
 
     q->flags = which;
     q->cursor = stamp;
-    send_question(q);
-}
-
-static void send_sized(struct sg_tier *t, enum sg_msg_type type, const char *volume, uint64_t bytes,
-                       sg_tier_answer *cb, void *arg)
-{
-    struct question *q = question(t, type, volume, cb, arg);
-
-    q->cursor = bytes;
-    send_question(q);
-}
-
-void sg_tier_volume_make(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
-                         void *arg)
-{
-    send_sized(t, SG_MSG_L_VOLUME_MAKE, volume, bytes, cb, arg);
-}
-
-void sg_tier_volume_limit(struct sg_tier *t, const char *volume, uint64_t bytes, sg_tier_answer *cb,
-                          void *arg)
-{
-    send_sized(t, SG_MSG_L_VOLUME_LIMIT, volume, bytes, cb, arg);
-}
-
-void sg_tier_volume_remove(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg)
-{
-    send_question(question(t, SG_MSG_L_VOLUME_REMOVE, volume, cb, arg));
-}
-
-void sg_tier_volume_use(struct sg_tier *t, const char *volume, sg_tier_answer *cb, void *arg)
-{
-    send_question(question(t, SG_MSG_L_VOLUME_USE, volume, cb, arg));
-}
-
-void sg_tier_mount(struct sg_tier *t, const char *sandbox, const char *volume, const char *path,
-                   bool is_read_only, sg_tier_answer *cb, void *arg)
-{
-    struct question *q = question(t, SG_MSG_L_MOUNT, sandbox, cb, arg);
-
-    (void)snprintf(q->template, sizeof q->template, "%s", volume);
-    q->path = sg_strdup(path);
-    q->is_read_only = is_read_only;
-    send_question(q);
-}
-
-void sg_tier_sync(struct sg_tier *t, sg_tier_answer *cb, void *arg)
-{
-    send_question(question(t, SG_MSG_L_SYNC, "", cb, arg));
+    sg_tier_send(q);
 }

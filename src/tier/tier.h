@@ -47,10 +47,10 @@ unsigned sg_tier_waiting(const struct sg_tier *t); /* questions not yet answered
 /* Why the launcher makes no sandboxes of this tier; NULL: it does. Of the welcome. */
 const char *sg_tier_lacks(const struct sg_tier *t, enum sg_l_tier tier);
 
-/* L_CELL with the descriptor of a control connection. */
+/* L_CELL with the descriptor of a control connection. `mounts`: as of the message, or NULL. */
 void sg_tier_create(struct sg_tier *t, enum sg_l_tier tier, const char *sandbox,
-                    const char *template, const struct sg_tier_limits *limits, sg_tier_answer *cb,
-                    void *arg);
+                    const char *template, const struct sg_tier_limits *limits, char *const *mounts,
+                    sg_tier_answer *cb, void *arg);
 void sg_tier_adopt(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_DONE. A sandbox that does not exist is destroyed already: no error. */
 void sg_tier_destroy(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);

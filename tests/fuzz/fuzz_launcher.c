@@ -93,10 +93,13 @@ const char *sg_oci_lacks(const struct sg_launcher *l)
     return NULL;
 }
 
-int sg_pool_take(struct sg_launcher *l, enum sg_l_tier tier, const char *template, uint64_t pids,
-                 struct sg_box **ret, struct sg_pool **ret_pool, struct sg_err *err)
+int sg_pool_take(struct sg_launcher *l, const struct sg_msg_l_create *c, struct sg_box **ret,
+                 struct sg_pool **ret_pool, struct sg_err *err)
 {
-    (void)pids;
+    const char *template = c->template.p;
+    const enum sg_l_tier tier = c->tier;
+    must(!c->mounts.count || tier == SG_L_TIER_GVISOR);
+    must(c->mounts.count % 3 == 0);
     must(l->conn.has_hello && !strchr(template, '/') && *template != '.');
     must(tier == SG_L_TIER_CELL || tier == SG_L_TIER_GVISOR);
     if (strcmp(template, "host") != 0 && strcmp(template, "base") != 0)

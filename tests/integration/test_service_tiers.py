@@ -136,6 +136,39 @@ def test_a_paused_sandbox_stands_still_and_goes_on(box):
     box.wait(run, SLOW)
 
 
+def test_volumes_are_written_shared_and_only_read_where_said(service, tier):
+    """Below /workspace, where a container can have them, too."""
+    client = service.operator
+    data, note = (client.post("/v1/volumes", {"name": name, "bytes": 16 * MIB}, expect=201)["id"] for name in ("data", "note"))
+    client.put(f"/v1/volumes/{note}/files", b"from outside", query={"path": "/n"}, expect=200)
+    both = [{"volume": data, "path": "/workspace/deep/data"}, {"volume": note, "path": "/workspace/note", "readOnly": True}]
+    one = Box(client, {"tier": tier, "mounts": both})
+    done = one.sh("id -un; cat /workspace/note/n; echo x > /workspace/note/x || echo refused; echo kept > /workspace/deep/data/f")
+    assert done["stdout"] == "user\nfrom outsiderefused\n", done
+    assert client.get(f"/v1/volumes/{data}/files", query={"path": "/f"}, expect=200) == b"kept\n"
+    other = Box(client, {"tier": "cell", "mounts": [{"volume": data, "path": "/workspace/d"}]})
+    assert other.sh("cat /workspace/d/f; echo changed > /workspace/d/f; echo more > /workspace/d/g; stat -c %u /workspace/d/f")["stdout"] == "kept\n1000\n"
+    assert one.sh("cat /workspace/deep/data/f /workspace/deep/data/g")["stdout"] == "changed\nmore\n"
+    client.put(f"/v1/volumes/{data}/files", b"outside again", query={"path": "/f"}, expect=200)
+    assert one.sh("cat /workspace/deep/data/f")["stdout"] == "outside again"
+    full = one.sh("head -c 33554432 /dev/zero > /workspace/deep/data/big && sync; ls /workspace/deep/data/big; echo $?")
+    assert full["stderr"], full  # its size is its limit
+    assert client.get(f"/v1/volumes/{data}", expect=200)["usedBytes"] <= 16 * MIB
+    one.destroy()
+    other.destroy()
+    for volume in (data, note):
+        client.delete(f"/v1/volumes/{volume}", expect=204)
+
+
+def test_a_volume_is_refused_where_none_can_be(service, tier):
+    volume = service.operator.post("/v1/volumes", {"name": "lonely", "bytes": 16 * MIB}, expect=201)["id"]
+    for path in ("/etc/x", "/workspace/../x", "/bin/x"):  # the last leads through a link
+        reply = service.operator.post("/v1/sandboxes", {"tier": tier, "mounts": [{"volume": volume, "path": path}]})
+        assert reply.status in (400, 403), (path, reply)
+    assert not [s for s in service.operator.get("/v1/sandboxes", expect=200)["sandboxes"] if s.get("mounts")]
+    service.operator.delete(f"/v1/volumes/{volume}", expect=204)
+
+
 def test_limits_hold(service, tier):
     box = Box(service.operator, {"tier": tier, "limits": {"memoryBytes": 256 * MIB, "diskBytes": 32 * MIB,
                                                           "pids": 64, "cpus": 0.5}})

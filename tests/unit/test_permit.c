@@ -44,6 +44,43 @@ static void before_hello_nothing_is_permitted_but_hello(void **state)
     }
 }
 
+static enum sg_kind judge_volumes(enum sg_l_tier tier, const char *const *words)
+{
+    struct sg_msg m = create(ID, "base");
+    struct sg_err err;
+    sg_auto_buf store;
+    char *list[64] = { NULL };
+    for (size_t i = 0; words[i]; i++)
+        list[i] = (char *)(uintptr_t)words[i];
+    sg_buf_init(&store, 64 << 10);
+    m.l_create.tier = tier;
+    assert_int_equal(sg_texts_pack(list, &store, &m.l_create.mounts, &err), 0);
+    return judge(&m);
+}
+
+static void volumes_of_a_create_are_whole_plain_and_of_that_tier_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        enum sg_l_tier tier;
+        enum sg_kind kind;
+        const char *words[8];
+    } rows[] = {
+        { SG_L_TIER_GVISOR, SG_OK, { NULL } },
+        { SG_L_TIER_GVISOR, SG_OK, { VOLUME, "/data", "rw", VOLUME, "/a/b", "ro" } },
+        { SG_L_TIER_CELL, SG_INVALID, { VOLUME, "/data", "rw" } },
+        { SG_L_TIER_DOCKER, SG_INVALID, { VOLUME, "/data", "rw" } },
+        { SG_L_TIER_GVISOR, SG_INVALID, { VOLUME, "/data" } },
+        { SG_L_TIER_GVISOR, SG_INVALID, { VOLUME, "/data", "wr" } },
+        { SG_L_TIER_GVISOR, SG_INVALID, { VOLUME, "/a/../b", "rw" } },
+        { SG_L_TIER_GVISOR, SG_INVALID, { VOLUME, "data", "rw" } },
+        { SG_L_TIER_GVISOR, SG_INVALID, { "../x", "/data", "rw" } },
+    };
+    for (size_t i = 0; i < SG_COUNT(rows); i++)
+        if (judge_volumes(rows[i].tier, rows[i].words) != rows[i].kind)
+            fail_msg("row %zu", i);
+}
+
 static void every_question_of_the_table_has_a_row_and_nothing_else_has(void **state)
 {
     (void)state;
@@ -183,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_hello_nothing_is_permitted_but_hello),
+        cmocka_unit_test(volumes_of_a_create_are_whole_plain_and_of_that_tier_alone),
         cmocka_unit_test(every_question_of_the_table_has_a_row_and_nothing_else_has),
         cmocka_unit_test(another_version_is_refused),
         cmocka_unit_test(names_are_ids_and_templates_never_paths),

@@ -120,7 +120,7 @@ static void every_question_says_what_it_was_told(void **state)
         NULL, 0);
     assert_int_equal(a.calls, 1);
     assert_int_equal(sg_tier_flags(r->tier), 5);
-    sg_tier_create(r->tier, SG_L_TIER_CELL, "s1", "base", &l, take, &a);
+    sg_tier_create(r->tier, SG_L_TIER_CELL, "s1", "base", &l, NULL, take, &a);
     assert_int_equal(hear(r), SG_MSG_L_CREATE);
     assert_string_equal(r->got.msg.l_create.sandbox.p, "s1");
     assert_string_equal(r->got.msg.l_create.template.p, "base");
@@ -155,9 +155,12 @@ static void the_welcome_says_which_tiers_are_missing_and_why(void **state)
     assert_null(sg_tier_lacks(r->tier, SG_L_TIER_CELL));
     assert_string_equal(sg_tier_lacks(r->tier, SG_L_TIER_GVISOR), why);
     assert_non_null(sg_tier_lacks(r->tier, SG_L_TIER_DOCKER)); /* not told of: not there */
-    sg_tier_create(r->tier, SG_L_TIER_GVISOR, "s1", "base", &l, take, &a);
+    char volume[] = "v1", path[] = "/data", mode[] = "ro";
+    sg_tier_create(r->tier, SG_L_TIER_GVISOR, "s1", "base", &l,
+                   (char *[]) { volume, path, mode, NULL }, take, &a);
     assert_int_equal(hear(r), SG_MSG_L_CREATE);
     assert_int_equal(r->got.msg.l_create.tier, SG_L_TIER_GVISOR);
+    assert_int_equal(r->got.msg.l_create.mounts.count, 3);
     sg_tier_free(sg_take_ptr(&r->tier));
     assert_int_equal(a.calls, 2);
 }
