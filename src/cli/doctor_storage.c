@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cli/api.h"
 #include "cli/doctor.h"
+#include "engine/reclaim.h"
 #include "base/banned.h"
 
 enum { MAX_TEXT = 1 << 20 };
@@ -163,6 +164,28 @@ static void probe_memory_pause(const struct sg_probe_env *env, struct sg_finding
                  number);
 }
 
+/* What the kernel does with it until then. */
+static void probe_paused_memory(const struct sg_probe_env *env, struct sg_finding *ret)
+{
+    static const enum sg_verdict verdicts[SG_RECLAIM_WAY_COUNT] = {
+        [SG_RECLAIM_NONE] = SG_HAVE_NOT,
+        [SG_RECLAIM_FILES] = SG_HAVE_LESS,
+        [SG_RECLAIM_ALL] = SG_HAVE_IT,
+    };
+    struct sg_reclaim_host h;
+    char text[160];
+    (void)env;
+    sg_reclaim_probe(&h);
+    sg_reclaim_describe(&h, text, sizeof text);
+    sg_found(ret, verdicts[h.way], "%s", text);
+    if (h.way == SG_RECLAIM_FILES)
+        sg_found_fix(ret, "swap: a partition or a file (mkswap, swapon), or zram");
+    else if (h.way == SG_RECLAIM_NONE)
+        sg_found_fix(ret,
+                     "cgroup v2 alone (systemd.unified_cgroup_hierarchy=1), Linux 5.19 or newer;\n"
+                     "or pause with memory dropped (--drop-memory)");
+}
+
 /* ---- start commands ---- */
 
 static void tell_started(const struct sg_jval *v, struct sg_finding *ret)
@@ -200,6 +223,8 @@ const struct sg_probe sg_storage_probes[] = {
       KNOW, false, 0, probe_started, NULL },
     { "Storage", "pause to disk", "memory of a paused sandbox on the disk", KNOW, KNOW, false, 0,
       probe_memory_pause, NULL },
+    { "Storage", "paused memory", "memory of a paused sandbox is free for others", KNOW, KNOW, false, 0,
+      probe_paused_memory, NULL },
 };
 /* clang-format on */
 

@@ -53,7 +53,7 @@ struct sg_config {
     uint64_t serve_max_memory_bytes, serve_max_cpu_milli; /* of one sandbox; 0: any */
     uint64_t serve_reconcile_ms;                          /* 0: never */
     uint64_t serve_timeout_ms;                            /* of a new sandbox; 0: no end */
-    uint64_t serve_pause_files_ms;                        /* 0: never */
+    uint64_t serve_pause_files_ms, serve_pause_memory_ms; /* 0: never */
     struct sg_strlist net_allow, net_block;               /* create, net set: rules */
     struct sg_strlist net_private;                        /* create, net set: private networks */
     char *egress_proxy;                                   /* "": none; [USER@]HOST:PORT */

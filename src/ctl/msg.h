@@ -147,6 +147,9 @@ enum sg_msg_type {
     SG_MSG_L_IDENTIFIED,
     /* daemon to launcher */
     SG_MSG_L_UNFOLD,
+    /* daemon to launcher; launcher to daemon, unasked: how much of its memory went */
+    SG_MSG_L_RECLAIM,
+    SG_MSG_L_RECLAIMED,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -203,6 +206,7 @@ enum {                      /* L_CELL and L_WELCOME flags */
        SG_L_FREEZER = 4,
        SG_L_POOL = 8,      /* there is a storage pool; of a cell: its writable layer is there */
        SG_L_HAS_GATE = 16, /* sandboxes can have a network */
+       SG_L_RECLAIMS = 32, /* the kernel takes memory of frozen ones */
 };
 /* Tiers that the launcher makes sandboxes of (launcher/holder.h). */
 enum sg_l_tier { SG_L_TIER_CELL, SG_L_TIER_GVISOR, SG_L_TIER_DOCKER, SG_L_TIER_COUNT };
@@ -212,7 +216,9 @@ enum sg_l_tier { SG_L_TIER_CELL, SG_L_TIER_GVISOR, SG_L_TIER_DOCKER, SG_L_TIER_C
 #define SG_CTL_LAYER  "/dev/shm/layer" /* where L_UNFOLD shows a cell its own writable layer */
 enum { SG_L_READ_ONLY = 1 };           /* L_MOUNT flags */
 enum { SG_L_STAY_FROZEN = 1 };         /* L_SNAPSHOT flags */
-enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 };            /* L_STORED flags */
+enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 }; /* L_STORED flags */
+/* L_STORED reclaim; as in engine/reclaim.h */
+enum sg_l_reclaim { SG_L_KEPT, SG_L_FILES_GO, SG_L_ALL_GOES, SG_L_RECLAIM_COUNT };
 enum { SG_L_END_EXIT, SG_L_END_MEMORY, SG_L_END_KILLED }; /* L_ENDED cause */
 /* CHANGED what */
 enum {
@@ -354,7 +360,7 @@ struct sg_msg_l_create { /* also L_LIMIT, which ignores template and tier */
     uint32_t tier;          /* enum sg_l_tier */
     struct sg_texts mounts; /* volume, path, "rw" or "ro", each; where L_MOUNT comes too late */
 };
-struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS, UNFOLD */
+struct sg_msg_l_name { /* ADOPT, DESTROY, FREEZE, THAW, STATS, UNFOLD, RECLAIM */
     struct sg_text sandbox;
 };
 struct sg_msg_l_net { /* off: its sockets go */
@@ -405,6 +411,9 @@ struct sg_msg_l_stored {
     uint64_t total_bytes, free_bytes, errands; /* errands: not done yet */
     uint64_t errors;                           /* that the disk has had, ever */
     struct sg_text source, why;                /* "image", "directory", "tmpfs"; why not */
+    uint32_t reclaim;                          /* memory of paused ones goes: enum sg_l_reclaim */
+    uint64_t swap_bytes;
+    struct sg_text kept_why; /* not all of it, or none */
 };
 enum sg_rule_file { SG_RULE_FILE_ROUTER, SG_RULE_FILE_INTERCEPT, SG_RULE_FILE_COUNT };
 struct sg_msg_l_rules { /* RULES: what the asker has; RULED: what there is, its file if other */
@@ -416,6 +425,10 @@ struct sg_msg_l_identify {
 };
 struct sg_msg_l_identified {
     uint64_t stamp; /* of what the name leads to: another after every import or build; never 0 */
+};
+struct sg_msg_l_reclaimed {
+    struct sg_text sandbox;
+    uint64_t bytes;
 };
 struct sg_msg_l_ended {
     struct sg_text sandbox;
@@ -514,6 +527,7 @@ struct sg_msg {
         struct sg_msg_l_identify l_identify;
         struct sg_msg_l_identified l_identified;
         struct sg_msg_l_ended l_ended;
+        struct sg_msg_l_reclaimed l_reclaimed;
         struct sg_msg_l_net l_net;
         struct sg_msg_g_policy g_policy;
         struct sg_msg_g_cred g_cred;

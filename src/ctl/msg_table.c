@@ -136,9 +136,9 @@ static const struct sg_field l_net[] = { TEXT(l_net, sandbox, SG_CTL_MAX_TAG),
                                          U32(l_net, is_on, 1) };
 static const struct sg_field l_list[] = { U64(l_list, cursor) };
 static const struct sg_field l_welcome[] = { U32(l_welcome, version, ANY),
-                                             U32(l_welcome, flags, 31), TEXTS(l_welcome, lacking) };
+                                             U32(l_welcome, flags, 63), TEXTS(l_welcome, lacking) };
 static const struct sg_field l_cell[] = {
-    U32(l_cell, flags, 31),
+    U32(l_cell, flags, 63),
     U32(l_cell, missing, 255),
     U32(l_cell, pid, PIDS_MAX),
     U64(l_cell, disk_bytes),
@@ -169,15 +169,19 @@ static const struct sg_field l_mount[] = { TEXT(l_mount, sandbox, SG_CTL_MAX_TAG
                                            U32(l_mount, flags, SG_L_READ_ONLY) };
 static const struct sg_field l_snapped[] = { U64(l_snapped, bytes), U64(l_snapped, frozen_ns) };
 static const struct sg_field l_stored[] = {
-    U32(l_stored, flags, 3),        U64(l_stored, total_bytes), U64(l_stored, free_bytes),
-    U64(l_stored, errands),         U64(l_stored, errors),      TEXT(l_stored, source, LABEL_MAX),
-    TEXT(l_stored, why, LABEL_MAX),
+    U32(l_stored, flags, 3),        U64(l_stored, total_bytes),
+    U64(l_stored, free_bytes),      U64(l_stored, errands),
+    U64(l_stored, errors),          TEXT(l_stored, source, LABEL_MAX),
+    TEXT(l_stored, why, LABEL_MAX), U32(l_stored, reclaim, SG_L_RECLAIM_COUNT - 1),
+    U64(l_stored, swap_bytes),      TEXT(l_stored, kept_why, LABEL_MAX),
 };
 static const struct sg_field l_rules[] = { U64(l_rules, stamp),
                                            U32(l_rules, which, SG_RULE_FILE_COUNT - 1) };
 static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
 static const struct sg_field l_identify[] = { TEXT(l_identify, template, SG_CTL_MAX_TAG) };
 static const struct sg_field l_identified[] = { U64(l_identified, stamp) };
+static const struct sg_field l_reclaimed[] = { TEXT(l_reclaimed, sandbox, SG_CTL_MAX_TAG),
+                                               U64(l_reclaimed, bytes) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills), U64(l_ended, cpu_ns) };
@@ -337,6 +341,8 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_VOLUME_USE] = ROW("l_volume_use", SG_ROLE_ASK, 0, l_volume),
     [SG_MSG_L_MOUNT] = ROW("l_mount", SG_ROLE_ASK, 0, l_mount),
     [SG_MSG_L_SYNC] = BARE("l_sync", SG_ROLE_ASK),
+    [SG_MSG_L_RECLAIM] = ROW("l_reclaim", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_RECLAIMED] = ROW("l_reclaimed", SG_ROLE_NEWS, 0, l_reclaimed),
     [SG_MSG_L_UNFOLD] = ROW("l_unfold", SG_ROLE_ASK, 0, l_name),
     [SG_MSG_L_WELCOME] = ROW("l_welcome", SG_ROLE_ANSWER, 0, l_welcome),
     [SG_MSG_L_CELL] = ROW("l_cell", SG_ROLE_ANSWER, 1, l_cell),

@@ -142,6 +142,7 @@ static void set_manager_options(struct service *s)
         .upload_dir_fd = s->upload_fd,
         .reconcile_ms = set->reconcile_ms,
         .pause_files_ms = set->pause_files_ms,
+        .pause_memory_ms = set->pause_memory_ms,
         .seal_to = s->o->seal_to,
         .gate_cert = s->o->gate_cert,
         .rules = rules,

@@ -181,6 +181,7 @@ static int take(const struct sg_config *c, struct sg_settings *s, struct sg_err 
     s->journal_bytes = c->serve_journal_bytes;
     s->reconcile_ms = c->serve_reconcile_ms;
     s->pause_files_ms = c->serve_pause_files_ms;
+    s->pause_memory_ms = c->serve_pause_memory_ms;
     for (size_t i = 0; i < c->gate_permit.n; i++)
         if (sg_nets_add(&s->permitted, sg_str_of(c->gate_permit.v[i]), err) < 0)
             return sg_wrap(err, "gate.permit");

@@ -20,7 +20,7 @@ struct sg_settings { /* all texts owned */
     uint64_t max_mem_bytes, max_cpu_milli;           /* of one sandbox; 0: any */
     uint64_t started, started_each;
     uint64_t timeout_ms, max_sandboxes, max_visitors, journal_bytes, reconcile_ms;
-    uint64_t pause_files_ms;
+    uint64_t pause_files_ms, pause_memory_ms;
     struct sg_rules *rules; /* of the router; taken by the manager. NULL: the built-in ones */
     struct sg_intercept_rules *intercept; /* the same, of tool calls */
     struct sg_walls walls;                /* with has_walls: what the router takes for available */

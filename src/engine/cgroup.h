@@ -79,6 +79,12 @@ bool sg_cgroup_can_freeze(const struct sg_cgroup *g);
 int sg_cgroup_freeze(const struct sg_cgroup *g, bool is_frozen, struct sg_err *err);
 bool sg_cgroup_is_frozen(const struct sg_cgroup *g);
 
+/* The directory that memory.reclaim is in: an owned descriptor. SG_UNSUPPORTED: there is none. */
+int sg_cgroup_open_reclaim(const struct sg_cgroup *g, struct sg_err *err);
+uint64_t sg_cgroup_memory(const struct sg_cgroup *g); /* in use; SG_UNKNOWN */
+/* v2: how much of it may be in swap from now on. What is there stays. Best effort. */
+void sg_cgroup_set_swap(const struct sg_cgroup *g, uint64_t bytes);
+
 struct sg_use_now {
     uint64_t mem_bytes, pids, cpu_ns; /* SG_UNKNOWN where the kernel does not tell */
 };

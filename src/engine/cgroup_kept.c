@@ -4,6 +4,8 @@
  * every clone would copy: a directory is opened for as long as a question takes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -115,12 +117,37 @@ bool sg_cgroup_is_frozen(const struct sg_cgroup *g)
            strcmp(state, "FROZEN\n") == 0;
 }
 
+/* ---- memory ---- */
+
+int sg_cgroup_open_reclaim(const struct sg_cgroup *g, struct sg_err *err)
+{
+    sg_auto_fd dir = g->is_v2 ? open_group(g, SG_CTRL_MEMORY) : -1;
+    if (dir < 0 || faccessat(dir, "memory.reclaim", W_OK, 0) < 0)
+        return sg_fail(err, SG_UNSUPPORTED, "the kernel takes no memory of this sandbox");
+    return sg_take_fd(&dir);
+}
+
+void sg_cgroup_set_swap(const struct sg_cgroup *g, uint64_t bytes)
+{
+    char text[24];
+    sg_auto_fd dir = g->is_v2 ? open_group(g, SG_CTRL_MEMORY) : -1;
+    (void)snprintf(text, sizeof text, "%" PRIu64, bytes);
+    if (dir >= 0)
+        (void)sg_file_write(dir, "memory.swap.max", text, NULL);
+}
+
 /* ---- use ---- */
 
 static uint64_t read_now(int dir, const char *file)
 {
     uint64_t v;
     return dir >= 0 && sg_file_read_u64(dir, file, &v, NULL) == 0 ? v : SG_UNKNOWN;
+}
+
+uint64_t sg_cgroup_memory(const struct sg_cgroup *g)
+{
+    sg_auto_fd dir = open_group(g, SG_CTRL_MEMORY);
+    return read_now(dir, g->is_v2 ? "memory.current" : "memory.usage_in_bytes");
 }
 
 int sg_cgroup_use(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_use_now *ret_now,

@@ -113,6 +113,7 @@ int sg_kept_adopt(bool is_rootless, const struct sg_kept_note *note, struct sg_k
         .is_rootless = is_rootless,
         .is_nested = note->is_nested,
         .may_be_frozen = true,
+        .may_swap = true,
         .is_foreign = note->is_foreign,
     };
     if (k.is_foreign) /* they are where somebody else puts them */
@@ -230,12 +231,29 @@ bool sg_kept_is_frozen(const struct sg_kept *k)
     return k->may_be_frozen && sg_cgroup_is_frozen(&k->cgroup);
 }
 
+/* Before anybody runs: one that does has no swap. */
 int sg_kept_thaw(struct sg_kept *k, struct sg_err *err)
 {
+    if (k->may_swap && !k->is_foreign)
+        sg_cgroup_set_swap(&k->cgroup, 0);
+    k->may_swap = false;
     if (sg_cgroup_freeze(&k->cgroup, false, err) < 0)
         return -1;
     k->may_be_frozen = false;
     return 0;
+}
+
+int sg_kept_reclaim(struct sg_kept *k, struct sg_err *err)
+{
+    if (!sg_kept_is_frozen(k))
+        return sg_fail(err, SG_CONFLICT, "the sandbox is not frozen");
+    sg_auto_fd dir = sg_cgroup_open_reclaim(&k->cgroup, err);
+    if (dir < 0)
+        return -1;
+    if (!k->is_foreign) /* what others make has the swap that they gave it */
+        sg_cgroup_set_swap(&k->cgroup, k->limits.mem_bytes);
+    k->may_swap = true;
+    return sg_take_fd(&dir);
 }
 
 /* ---- use ---- */

@@ -32,6 +32,7 @@ struct sg_kept {
     struct sg_limits limits; /* as set */
     struct sg_cgroup cgroup; /* no descriptors */
     bool is_rootless, is_child, may_be_frozen;
+    bool may_swap;      /* it was lent some: reclaim.h */
     bool is_foreign;    /* somebody else made it, and its cgroups: sg_kept_of() */
     bool is_nested;     /* what it holds is behind a further wall: spec.h */
     bool has_lost_slot; /* after sg_kept_finish(): somebody else has the slot now */
@@ -80,6 +81,10 @@ int sg_kept_set_limits(struct sg_kept *k, const struct sg_limits *l, struct sg_e
 int sg_kept_freeze(struct sg_kept *k, struct sg_err *err);
 bool sg_kept_is_frozen(const struct sg_kept *k);
 int sg_kept_thaw(struct sg_kept *k, struct sg_err *err);
+
+/* Of one that is frozen: its memory may go, and the descriptor for sg_reclaim_run() (reclaim.h) is
+ * returned, owned. SG_CONFLICT: it is not frozen. SG_UNSUPPORTED. */
+int sg_kept_reclaim(struct sg_kept *k, struct sg_err *err);
 
 struct sg_kept_report {
     struct sg_usage usage;

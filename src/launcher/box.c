@@ -76,6 +76,7 @@ static void free_box(struct sg_box *b)
     sg_ids_release(&b->place.ids);
     sg_tmpl_unref(b->tmpl);
     sg_box_forget_questions(b);
+    sg_reclaim_forget(b);
     free(b);
     l->box_count--;
     sg_launcher_box_gone(l);
@@ -407,6 +408,7 @@ static void leave_state(struct sg_box *b)
         (void)sg_map_remove(&l->by_id, b->record.sandbox);
         l->claimed_count--;
     }
+    sg_reclaim_stop(b);
     struct sg_err err = { 0 };
     sg_fail(&err, SG_NOT_FOUND, "the sandbox has ended");
     if (b->snapshot.is_on)
@@ -440,8 +442,8 @@ static void finish(struct sg_box *b, uint64_t now_ns)
 {
     struct sg_launcher *l = b->launcher;
     struct sg_err err = { 0 };
-    if (b->record.container[0] && !sg_container_is_over(b))
-        return;
+    if ((b->record.container[0] && !sg_container_is_over(b)) || sg_reclaim_is_at(b))
+        return; /* who is at it looks again */
     if (remove_traces(b, &err) < 0) {
         if (now_ns >= b->deadline_ns && !b->has_been_told) {
             b->has_been_told = true;

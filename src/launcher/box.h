@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "engine/cell.h"
 #include "launcher/container.h"
+#include "launcher/reclaim.h"
 #include "launcher/record.h"
 #include "launcher/tmpl.h"
 #include "loop/loop.h"
@@ -50,7 +51,8 @@ struct sg_box {
         uint64_t frozen_ns; /* since when */
     } snapshot;
     struct sg_container container; /* where the record names one */
-    bool is_displaced;             /* a newer box of ours has the slot, and with it the files */
+    struct sg_reclaim_place reclaim;
+    bool is_displaced; /* a newer box of ours has the slot, and with it the files */
     struct sg_waiter *waiters;
     struct sg_box *next;                 /* in its pool, oldest first */
     struct sg_box *all_next, **all_link; /* in the launcher's list */

@@ -15,6 +15,7 @@
  *     record.c   what the next launcher must know  adopt.c   what the last one left
  *     vault.c    the storage pool                  hand.c    who waits for the disk
  *     tiers.c    which tiers there are             oci.c     the runtime of tier gvisor
+ *     reclaim.c  memory of frozen cells, by a helper that waits for the kernel
  *
  * C1. Every cell has a box, every box has a slot, every slot has a record while its box lives.
  * C2. A box is making, parked, claimed or ending, in that order; it never goes back.
@@ -62,10 +63,11 @@ struct sg_launcher {
     struct sg_map by_id;                   /* claimed boxes */
     struct sg_box *boxes;                  /* all of them */
     unsigned box_count, claimed_count;
-    bool can_freeze;
+    bool can_freeze, can_reclaim;
     bool is_second; /* the one before us did not end by itself */
     struct sg_maker maker;
     struct sg_vault vault;
+    struct sg_reclaimer reclaimer;
     struct sg_oci oci;
     struct sg_packet packet; /* for what a new cell says */
     struct sg_conn conn;

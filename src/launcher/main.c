@@ -28,6 +28,7 @@
 #include "base/str.h"
 #include "config/config.h"
 #include "engine/init_image.h"
+#include "engine/reclaim.h"
 #include "engine/userns.h"
 #include "launcher/adopt.h"
 #include "launcher/container.h"
@@ -299,6 +300,13 @@ static bool can_freeze(void)
     return g.is_v2 ? g.dirs[0][0] : g.dirs[SG_GROUP_FREEZER][0];
 }
 
+static bool can_reclaim(void)
+{
+    struct sg_reclaim_host h;
+    sg_reclaim_probe(&h);
+    return h.way != SG_RECLAIM_NONE;
+}
+
 static int connect_daemon(struct sg_launcher *l, const struct arguments *a, struct sg_err *err)
 {
     if (a->peer_fd < 0)
@@ -373,6 +381,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
         return -1;
     l->can_freeze = can_freeze();
+    l->can_reclaim = can_reclaim();
     (void)sg_cgroup_sweep(!l->set.is_rootless);
     if (start_keeper(l, c, err) < 0)
         return -1;
@@ -397,6 +406,7 @@ static struct sg_launcher *new_launcher(void)
     l->export.child.gone.fd = -1;
     l->oci.program_fd = -1;
     sg_vault_init(&l->vault);
+    sg_reclaimer_init(&l->reclaimer);
     sg_map_init(&l->by_id);
     sg_packet_init(&l->packet);
     sg_conn_init(&l->conn);
@@ -407,6 +417,7 @@ static void free_launcher(struct sg_launcher *l)
 {
     if (l->loop) {
         sg_conn_close(l);
+        sg_reclaimer_done(l);
         while (l->boxes)
             sg_box_leave(l->boxes);
         sg_maker_done(l);

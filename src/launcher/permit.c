@@ -215,6 +215,7 @@ static const struct {
     [SG_MSG_L_DESTROY] = { check_name, false },
     [SG_MSG_L_FREEZE] = { check_name, false },
     [SG_MSG_L_THAW] = { check_name, false },
+    [SG_MSG_L_RECLAIM] = { check_name, false },
     [SG_MSG_L_LIMIT] = { check_limit, false },
     [SG_MSG_L_STATS] = { check_name, false },
     [SG_MSG_L_LIST] = { check_nothing, false },

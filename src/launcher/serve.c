@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "engine/reclaim.h"
 #include "image/store.h"
 #include "launcher/holder.h"
 #include "launcher/launcher.h"
@@ -21,7 +22,7 @@ typedef int handler(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
 uint32_t sg_serve_flags(const struct sg_launcher *l)
 {
     return (l->set.is_rootless ? SG_L_ROOTLESS : 0u) | (l->can_freeze ? SG_L_FREEZER : 0u) |
-           (l->gate.program ? SG_L_HAS_GATE : 0u);
+           (l->gate.program ? SG_L_HAS_GATE : 0u) | (l->can_reclaim ? SG_L_RECLAIMS : 0u);
 }
 
 static int hello(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
@@ -193,12 +194,19 @@ static int snapshots(struct sg_launcher *l, const struct sg_msg *m, struct sg_er
     return ret;
 }
 
+_Static_assert((int)SG_RECLAIM_NONE == (int)SG_L_KEPT &&
+                   (int)SG_RECLAIM_FILES == (int)SG_L_FILES_GO &&
+                   (int)SG_RECLAIM_ALL == (int)SG_L_ALL_GOES,
+               "one is told as the other");
+
 static int storage(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     const struct sg_vault *v = &l->vault;
     const bool is_open = sg_vault_is_open(v);
     struct sg_msg r = { .type = SG_MSG_L_STORED, .id = m->id };
+    struct sg_reclaim_host memory;
     (void)err;
+    sg_reclaim_probe(&memory);
     r.l_stored = (struct sg_msg_l_stored) {
         .flags =
             (v->is_full ? SG_L_FULL : 0u) | (is_open && !v->is_counting ? SG_L_NOT_COUNTING : 0u),
@@ -208,6 +216,9 @@ static int storage(struct sg_launcher *l, const struct sg_msg *m, struct sg_err 
         .errands = is_open ? sg_hands_busy(v->hands) : 0,
         .source = sg_text_of(sg_vault_source_name(v)),
         .why = sg_text_of(v->why),
+        .reclaim = memory.way,
+        .swap_bytes = memory.swap_bytes,
+        .kept_why = sg_text_of(memory.why),
     };
     sg_conn_send(l, &r, -1);
     return 0;
@@ -269,6 +280,7 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_DESTROY] = of_one,
     [SG_MSG_L_FREEZE] = of_one,
     [SG_MSG_L_THAW] = of_one,
+    [SG_MSG_L_RECLAIM] = of_one,
     [SG_MSG_L_LIMIT] = of_one,
     [SG_MSG_L_STATS] = of_one,
     [SG_MSG_L_LIST] = list,

@@ -137,7 +137,20 @@ static int freeze(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
 static int thaw(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
     struct sg_box *b = find(l, m->l_name.sandbox.p, err);
-    if (!b || sg_kept_thaw(&b->kept, err) < 0)
+    if (!b)
+        return -1;
+    sg_reclaim_stop(b);
+    if (sg_kept_thaw(&b->kept, err) < 0)
+        return -1;
+    sg_conn_ok(l, m->id);
+    return 0;
+}
+
+/* How it went is told when it is over. */
+static int reclaim(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    struct sg_box *b = find(l, m->l_name.sandbox.p, err);
+    if (!b || sg_reclaim_box(b, err) < 0)
         return -1;
     sg_conn_ok(l, m->id);
     return 0;
@@ -246,6 +259,7 @@ static int answer(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
         [SG_MSG_L_DESTROY] = destroy,
         [SG_MSG_L_FREEZE] = freeze,
         [SG_MSG_L_THAW] = thaw,
+        [SG_MSG_L_RECLAIM] = reclaim,
         [SG_MSG_L_LIMIT] = limit,
         [SG_MSG_L_STATS] = stats,
         [SG_MSG_L_NET] = net,

@@ -127,6 +127,7 @@ void sg_life_free(struct sg_sandbox *s)
     sg_timer_stop(l, &life->grace);
     sg_timer_stop(l, &life->leave);
     sg_timer_stop(l, &life->keep);
+    sg_timer_stop(l, &life->relieve);
     sg_later_cancel(l, &life->bury);
     sg_later_cancel(l, &life->tell);
     sg_peer_free(s->peer);
@@ -264,6 +265,7 @@ int sg_life_apply(struct sg_sandbox *s, enum sg_state_event e, struct sg_err *er
     sg_expiry_update(s);
     sg_cell_keep_time(s);
     sg_pause_keep_update(s);
+    sg_pause_memory_update(s);
     return 0;
 }
 

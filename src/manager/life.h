@@ -61,6 +61,7 @@ struct sg_life {
     struct sg_timer clock, grace; /* of the step; for the launcher's word on a death */
     struct sg_timer leave;        /* until the end that it wants is begun: sg_destroy_soon() */
     struct sg_timer keep;         /* when the files of a frozen one go to the disk */
+    struct sg_timer relieve;      /* when the memory of a frozen one goes */
     struct sg_later bury;
     uint64_t began_ns, settled_ns;
     enum sg_state row_state;
@@ -93,6 +94,8 @@ struct sg_life {
     char *snapshot_before;           /* owned: of what is under way, should it fail */
     char *keeping;                   /* owned: of OP_KEEP */
     bool wants_resume;               /* which waits for OP_KEEP */
+    bool is_relieved;                /* its memory went, or goes, in this pause */
+    uint64_t reclaimed_bytes;        /* so much of it */
 
     uint64_t usage_at_ns, usage_cpu_ns, oom_kills; /* as of the last look */
     uint64_t disk_used_bytes;                      /* the same */
@@ -213,6 +216,11 @@ void sg_pause_keep_drop(struct sg_sandbox *s);   /* it has run again */
 void sg_pause_keep_fall(struct sg_sandbox *s, const char *cause);
 /* Its cell died: true where that is all there is to be done about it. */
 bool sg_pause_keep_died(struct sg_sandbox *s);
+
+/* ---- pause_memory.c ---- */
+
+void sg_pause_memory_update(struct sg_sandbox *s); /* after a change of state */
+void sg_pause_memory_news(void *manager, const struct sg_msg_l_reclaimed *r);
 
 /* ---- snapshot.c ---- */
 

@@ -56,8 +56,10 @@ struct sg_manager *sg_manager_new(struct sg_loop *l, struct sg_store *store, str
                                   void (*ready)(void *arg, const struct sg_err *err), void *arg,
                                   struct sg_err *err)
 {
-    static const struct sg_tier_ops ops = { sg_death_launcher, launcher_lost, launcher_losing,
-                                            sg_net_gate, sg_traces_link };
+    static const struct sg_tier_ops ops = {
+        sg_death_launcher, launcher_lost,  launcher_losing,
+        sg_net_gate,       sg_traces_link, sg_pause_memory_news
+    };
     sg_auto_fd fd = launcher_fd;
     struct sg_manager *m = sg_new(struct sg_manager);
 

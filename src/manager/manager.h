@@ -39,6 +39,7 @@ struct sg_manager_options {
     uint64_t started, started_each;    /* with a start command running: in all, of a template */
     uint64_t reconcile_ms;             /* between two looks at everything */
     uint64_t pause_files_ms;           /* from a pause to its files on the disk; 0: never */
+    uint64_t pause_memory_ms;          /* the same until its memory goes */
     const struct sg_seal_key *seal_to; /* borrowed: public; NULL: no secrets are kept (tests) */
     const char *gate_cert;             /* borrowed: what sandboxes with secrets trust; or NULL */
     const struct sg_nets *permitted;   /* private networks that rules may allow; NULL: none */
@@ -162,6 +163,9 @@ struct sg_sample {
     uint64_t cpu_ns, mem_bytes, mem_limit_bytes, disk_bytes, disk_used_bytes;
 };
 const struct sg_sample *sg_manager_samples(const struct sg_sandbox *s, size_t *ret_n);
+
+/* How much of its memory the kernel has taken in this pause. */
+uint64_t sg_manager_reclaimed(const struct sg_sandbox *s);
 
 /* Asks init whether it answers. */
 typedef void sg_health_cb(void *arg, bool is_healthy, uint64_t latency_ns,

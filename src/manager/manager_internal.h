@@ -63,6 +63,7 @@ struct sg_metrics {
     uint64_t errors[SG_KIND_COUNT]; /* of operations that were admitted, and of those refused */
     uint64_t creates, creates_parked, destroys, retries, deaths, execs, exec_output_bytes;
     uint64_t net_bytes_out, net_bytes_in, net_allowed, net_refused;
+    uint64_t reclaimed_bytes;
 };
 
 /* ---- the manager ---- */

@@ -203,6 +203,8 @@ void sg_manager_metrics(struct sg_manager *m, struct sg_buf *out)
         x->net_refused);
     one(out, "sandglass_net_sent_bytes_total", c, "Bytes out of sandboxes.", x->net_bytes_out);
     one(out, "sandglass_net_received_bytes_total", c, "Bytes into sandboxes.", x->net_bytes_in);
+    one(out, "sandglass_reclaimed_bytes_total", c, "Memory that paused sandboxes were relieved of.",
+        x->reclaimed_bytes);
     one(out, "sandglass_events_total", c, "Number of the last event.", m->events.seq);
     one(out, "sandglass_launcher_questions", g, "Questions that the launcher has not answered.",
         sg_tier_waiting(m->tier));

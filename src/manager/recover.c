@@ -104,6 +104,7 @@ static void finish(struct sg_manager *m)
     for (struct sg_sandbox *s = m->oldest; s; s = s->newer) {
         sg_expiry_update(s);
         sg_pause_keep_update(s);
+        sg_pause_memory_update(s);
     }
     sg_usage_start(m);
     sg_gc_start(m);

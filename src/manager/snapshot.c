@@ -537,6 +537,9 @@ static void stored(void *arg, struct sg_packet *p, const struct sg_err *err)
         q->cb(q->arg, NULL, err);
         return;
     }
+    static const char *const words[SG_L_RECLAIM_COUNT] = {
+        [SG_L_KEPT] = "kept", [SG_L_FILES_GO] = "files", [SG_L_ALL_GOES] = "reclaimed"
+    };
     const struct sg_msg_l_stored *l = &p->msg.l_stored;
     const struct sg_storage st = {
         .source = l->source.p,
@@ -547,6 +550,9 @@ static void stored(void *arg, struct sg_packet *p, const struct sg_err *err)
         .is_full = (l->flags & SG_L_FULL) != 0,
         .is_counting = !(l->flags & SG_L_NOT_COUNTING),
         .snapshots = (unsigned)q->m->snapshots.n,
+        .paused_memory = words[l->reclaim],
+        .swap_bytes = l->swap_bytes,
+        .kept_why = l->kept_why.p,
     };
     q->cb(q->arg, &st, NULL);
 }

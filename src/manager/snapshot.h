@@ -80,6 +80,9 @@ struct sg_storage {
     uint64_t total_bytes, free_bytes, errors; /* errors: of its disk, ever */
     bool is_full, is_counting;
     unsigned snapshots;
+    const char *paused_memory; /* "reclaimed"; "files": what is read from those; "kept" */
+    const char *kept_why;      /* not all of it, or none; "" */
+    uint64_t swap_bytes;
 };
 typedef void sg_storage_cb(void *arg, const struct sg_storage *st, const struct sg_err *err);
 int sg_manager_storage(struct sg_manager *m, sg_storage_cb *cb, void *arg, struct sg_err *err);

@@ -173,6 +173,7 @@ static const struct ask {
     [SG_MSG_L_DESTROY] = { fill_name, SG_MSG_L_DONE },
     [SG_MSG_L_FREEZE] = { fill_name, SG_MSG_L_DONE },
     [SG_MSG_L_THAW] = { fill_name, SG_MSG_L_DONE },
+    [SG_MSG_L_RECLAIM] = { fill_name, SG_MSG_L_DONE },
     [SG_MSG_L_LIMIT] = { fill_create, SG_MSG_L_DONE },
     [SG_MSG_L_STATS] = { fill_name, SG_MSG_L_STATED },
     [SG_MSG_L_LIST] = { fill_list, SG_MSG_L_LISTED },
@@ -286,6 +287,8 @@ static void news(void *arg, struct sg_packet *p)
     struct sg_tier *t = arg;
     if (p->msg.type == SG_MSG_L_ENDED)
         t->ops.ended(t->arg, &p->msg.l_ended);
+    else if (p->msg.type == SG_MSG_L_RECLAIMED && t->ops.reclaimed)
+        t->ops.reclaimed(t->arg, &p->msg.l_reclaimed);
     else if (p->msg.type == SG_MSG_L_GATE && t->ops.gate && p->fd_count == 1)
         t->ops.gate(t->arg, sg_packet_take_fd(p, 0));
     else if (p->msg.type == SG_MSG_L_EXPORT && t->ops.exporter && p->fd_count == 1)
@@ -452,6 +455,11 @@ void sg_tier_freeze(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, 
 void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
     sg_tier_send(sg_tier_question(t, SG_MSG_L_THAW, sandbox, cb, arg));
+}
+
+void sg_tier_reclaim(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_RECLAIM, sandbox, cb, arg));
 }
 
 void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_answer *cb, void *arg)

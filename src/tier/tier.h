@@ -27,6 +27,8 @@ struct sg_tier_ops {
     void (*losing)(void *arg);       /* may be NULL: the same, before its questions are answered */
     void (*gate)(void *arg, int fd); /* may be NULL: a new connection to the gate; takes it */
     void (*exporter)(void *arg, int fd); /* the same, of the exporter */
+    /* may be NULL: what sg_tier_reclaim() began is over */
+    void (*reclaimed)(void *arg, const struct sg_msg_l_reclaimed *r);
 };
 
 /* `err` NULL: it worked. `p` is the answer and ends with the call; NULL where there was nothing to
@@ -56,6 +58,8 @@ void sg_tier_adopt(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, v
 void sg_tier_destroy(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 void sg_tier_freeze(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 void sg_tier_thaw(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+/* L_DONE: it has begun, or will. Of one that is frozen; SG_CONFLICT where it is not any more. */
+void sg_tier_reclaim(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_DONE. A limit of 0 stays as it is. */
 void sg_tier_limit(struct sg_tier *t, const char *sandbox, const struct sg_tier_limits *limits,
                    sg_tier_answer *cb, void *arg);

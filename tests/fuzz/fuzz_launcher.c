@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "engine/reclaim.h"
 #include "image/template.h"
 #include "launcher/launcher.h"
 #include "launcher/serve.h"
@@ -91,6 +92,24 @@ const char *sg_oci_lacks(const struct sg_launcher *l)
 {
     (void)l;
     return NULL;
+}
+
+/* ---- memory of frozen ones ---- */
+
+void sg_reclaim_probe(struct sg_reclaim_host *ret)
+{
+    *ret = (struct sg_reclaim_host) { .why = "a pretence" };
+}
+
+int sg_reclaim_box(struct sg_box *b, struct sg_err *err)
+{
+    must(launcher->conn.has_hello && sg_id_is_valid(b->record.sandbox, 's'));
+    return b->record.slot % 2 ? 0 : sg_fail(err, SG_CONFLICT, "the sandbox is not frozen");
+}
+
+void sg_reclaim_stop(struct sg_box *b)
+{
+    must(sg_id_is_valid(b->record.sandbox, 's'));
 }
 
 int sg_pool_take(struct sg_launcher *l, const struct sg_msg_l_create *c, struct sg_box **ret,

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import resource
 import struct
 import time
@@ -21,7 +22,8 @@ NAMES = [
     "mount API", "tmpfs", "overlayfs", "proc", "devpts", "devices", "clone3", "pidfd", "openat2",
     "close_range", "memfd exec", "seccomp filter", "landlock", "newuidmap", "cgroup layout",
     "memory limit", "swap limit", "cpu limit", "pids limit", "freezer", "favordynmods", "id ranges",
-    "idmapped mounts", "state directory", "storage pool", "pool in use", "start commands", "pause to disk", "gate",
+    "idmapped mounts", "state directory", "storage pool", "pool in use", "start commands", "pause to disk",
+    "paused memory", "gate",
     "a sandbox", "leftovers",
 ]
 ROOT_ONLY = ["rootless start", "rootless overlayfs", "rootless proc"]
@@ -61,6 +63,15 @@ def test_the_shape_of_the_json_is_stable(runner):
             assert check["fix"] is None
     names = [check["name"] for check in report["checks"]]
     assert sorted(names) == sorted(NAMES + (ROOT_ONLY if runner.is_root else []))
+
+
+def test_it_tells_what_becomes_of_the_memory_of_paused_sandboxes(runner):
+    found = by_name(doctor(runner)[0])["paused memory"]
+    swap = int(re.search(r"SwapTotal: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1]) >> 10
+    if not pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        assert (found["status"], found["detail"]) == ("missing", "kept: cgroup v1 has no memory.reclaim")
+    elif found["status"] != "missing":
+        assert found["detail"] == (f"reclaimed (swap {swap} MiB)" if swap else "file pages only: no swap")
 
 
 def test_an_ordinary_user_is_told_what_root_has_more(user):

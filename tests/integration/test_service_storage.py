@@ -75,6 +75,18 @@ def test_files_are_in_the_pool_and_the_api_says_so(service, tenant):
     assert int(told["sandglass_storage_errands"]) >= 0
 
 
+def test_what_becomes_of_the_memory_of_a_paused_sandbox_is_told(service, tenant):
+    told = service.operator.get("/v1/storage", expect=200)["pausedMemory"]
+    if not pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        assert (told["is"], told["why"]) == ("kept", "cgroup v1 has no memory.reclaim")
+    box = Box(tenant)
+    assert "reclaimedBytes" not in box.get()
+    paused = tenant.post(f"{box.path}/pause", expect=200)
+    assert (paused["paused"], paused["reclaimedBytes"]) == ("memory", 0)  # it begins later, if at all
+    tenant.post(f"{box.path}/resume", expect=200)
+    assert out(box, "echo on") == "on\n"
+
+
 def test_doctor_tells_how_the_pool_is_and_what_a_pause_keeps(service):
     done = service.runner.sandglass("doctor", "--json", env={"SANDGLASS_CONFIG": str(service.config)})
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}

@@ -5,7 +5,8 @@ Kept in build-soak/, so that only the first run downloads:
 
     kernel/      the package linux-image-*-cloud-amd64, unpacked, not installed
     root.img     a small Debian with python3 and pytest, and the one module that is not built in
-    payload.img  our program and tests/, made anew for each boot
+    payload.img  our programs and tests/, made anew for each boot
+    swap.img     an empty disk, for tests that want swap
     console.log  what the kernel and the machine's init said
 
 The machine is always emulated (TCG), never KVM: then it runs everywhere, inside other virtual
@@ -31,15 +32,18 @@ WORK = ROOT / "build-soak"
 GUEST = ROOT / "tests" / "soak" / "guest"
 # target of the build: where it goes in the payload, which is /opt inside
 PROGRAMS = {"src/cli/sandglass": "bin", "tests/fault/fault": "bin",
-            "src/unpack/sandglass-unpack": "libexec/sandglass"}
+            "src/unpack/sandglass-unpack": "libexec/sandglass",
+            "src/launcher/sandglass-launcher": "libexec/sandglass",
+            "src/daemon/sandglassd": "libexec/sandglass"}
 PACKAGES = "gcc,kmod,libarchive13,libc6-dev,python3,python3-pytest,python3-pytest-timeout"
 EXCLUDE = ["path-exclude=/usr/share/doc/*", "path-exclude=/usr/share/man/*",
            "path-exclude=/usr/share/locale/*"]
 ROOT_SIZE, PAYLOAD_SIZE = "800M", "128M"
-MEMORY_MB = 1536
+MEMORY_MB, SWAP_BYTES = 1536, 512 << 20
 # what runs inside, from tests/: (suites, seconds)
 LIMITS = (["soak/guest/test_cells.py", "soak/guest/test_delegation.py",
-           "security/test_resources.py", "security/test_layers.py"], 600)
+           "security/test_resources.py", "security/test_layers.py"], 1200)
+MEMORY = (["soak/guest/test_paused_memory.py"], 1800)
 LONG = (["soak/guest/test_fault.py", "security/test_files.py", "security/test_kernel.py",
          "security/test_reach.py"], 2400)
 POLITE = ["nice", "-n", "10"]
@@ -101,7 +105,7 @@ def root_image(kernel_dir):
     image, stamp = WORK / "root.img", WORK / "root.stamp"
     builder = ROOT / "templates" / "build.sh"
     module = one(kernel_dir, "lib/modules/*/kernel/fs/overlayfs/overlay.ko*")
-    recipe = "\n".join([PACKAGES, *EXCLUDE, ROOT_SIZE, str(module), builder.read_text(),
+    recipe = "\n".join([PACKAGES, *EXCLUDE, ROOT_SIZE, module.name, builder.read_text(),
                         (GUEST / "init").read_text(), inspect.getsource(root_image)])
     digest = hashlib.sha256(recipe.encode()).hexdigest()
     if image.exists() and stamp.exists() and stamp.read_text() == digest:
@@ -141,10 +145,17 @@ def payload_image(suites):
             (folder / place).mkdir(parents=True, exist_ok=True)
             shutil.copy(build / program, folder / place)
         (folder / "suites").write_text(" ".join(suites) + "\n")
-        for part in ("src", "tests"):
+        for part in ("schema", "src", "tests"):
             shutil.copytree(ROOT / part, folder / part,
                             ignore=shutil.ignore_patterns("__pycache__", "fuzz", "unit", "property"))
         make_image(image, folder, PAYLOAD_SIZE)
+    return image
+
+
+def swap_image():
+    image = WORK / "swap.img"
+    with open(image, "wb") as out:
+        out.truncate(SWAP_BYTES)
     return image
 
 
@@ -158,7 +169,7 @@ def command_line(kernel_dir, root, payload):
             "-smp", "2", "-m", str(MEMORY_MB), "-display", "none", "-nic", "none", "-no-reboot",
             "-kernel", str(one(kernel_dir, "boot/vmlinuz-*")), "-append",
             "console=ttyS0 root=/dev/nvme0n1 rw init=/sbin/sg-init cgroup_no_v1=all panic=-1",
-            *disk("root", root), *disk("payload", payload),
+            *disk("root", root), *disk("payload", payload), *disk("swap", swap_image()),
             "-serial", f"file:{WORK / 'console.log'}", "-serial", "stdio", "-monitor", "none"]
 
 

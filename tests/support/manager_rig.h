@@ -61,12 +61,12 @@ struct rig {
     struct sg_io launcher;
     struct cell *cells;
     unsigned cell_count, cell_most;
-    unsigned asked[SG_MSG_TYPE_COUNT];
-    unsigned fails[SG_MSG_TYPE_COUNT]; /* how many of the next ones fail */
+    unsigned asked[SG_MSG_TYPE_COUNT], fails[SG_MSG_TYPE_COUNT]; /* so many of the next fail */
     enum sg_kind fail_kind;
     char row_seen[SG_MSG_TYPE_COUNT][16]; /* state of the row when it was asked */
     bool holds_creates, hangs_up_on_hello, looks_into_store, has_pool, holds_snapshots;
     unsigned snapshots, held_snapshot; /* how many there are; the question of one, or 0 */
+    uint32_t more_flags;               /* SG_L_... */
     struct held *held;
     uint64_t cpu_ns, mem_bytes, oom_kills;
     int handed_fd; /* what init answers OPEN with; 0: nothing */
@@ -295,9 +295,8 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     switch ((unsigned)q->type) {
     case SG_MSG_L_HELLO:
         m.type = SG_MSG_L_WELCOME;
-        m.l_welcome =
-            (struct sg_msg_l_welcome) { .version = SG_CTL_VERSION,
-                                        .flags = SG_L_FREEZER | (r->has_pool ? SG_L_POOL : 0u) };
+        m.l_welcome.version = SG_CTL_VERSION;
+        m.l_welcome.flags = SG_L_FREEZER | r->more_flags | (r->has_pool ? SG_L_POOL : 0u);
         break;
     case SG_MSG_L_CREATE:
         if (r->holds_creates)
@@ -347,6 +346,7 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
     case SG_MSG_L_STORAGE:
         m.type = SG_MSG_L_STORED;
         break;
+    case SG_MSG_L_RECLAIM:
     case SG_MSG_L_VOLUME_MAKE:
     case SG_MSG_L_VOLUME_LIMIT:
     case SG_MSG_L_VOLUME_REMOVE:

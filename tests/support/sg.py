@@ -19,6 +19,8 @@ BIN = os.environ.get("SANDGLASS_BIN") or shutil.which("sandglass") or "sandglass
 # The same with its protections removable one by one (SANDGLASS_TEST_SWITCHES); None without it.
 SWITCHED_BIN = os.environ.get("SANDGLASS_SWITCHED_BIN")
 TIMEOUT = 60
+# How many times longer what a test gives a time may take: more than once where the machine is emulated.
+SLOWER = int(os.environ.get("SANDGLASS_TEST_SLOWER", "1"))
 # Far from the system's, people's and the sandboxes' own ranges; a new one each time.
 UIDS = itertools.count(48000 + os.getpid() % 1000 * 10)
 

@@ -78,6 +78,7 @@ static void the_service_has_its_table(void **state)
     assert_true(s->c.serve_max_sandboxes == 1000 && s->c.serve_journal_bytes == 4u << 20);
     assert_true(s->c.serve_reconcile_ms == 60000 && s->c.serve_timeout_ms == 300000);
     assert_true(s->c.serve_pause_files_ms == 10000);
+    assert_true(s->c.serve_pause_memory_ms == 15000);
     assert_ok(apply(s,
                     "[serve]\nlisten = \"[::1]:0\"\npool = [\"base=0\", \"tools=2\"]\n"
                     "max_memory = \"4g\"\nmax_cpus = 1.5\nreconcile = 5\n",

@@ -270,6 +270,17 @@ int sg_rest_tree(struct sg_call *c, struct sg_err *err)
 
 /* ---- the pool ---- */
 
+static void put_memory(struct sg_json *j, const struct sg_storage *st)
+{
+    sg_json_key(j, "pausedMemory");
+    sg_json_open(j, '{');
+    sg_rest_put_text(j, "is", st->paused_memory);
+    sg_json_put_u64(j, "swapBytes", st->swap_bytes);
+    if (*st->kept_why)
+        sg_rest_put_text(j, "why", st->kept_why);
+    sg_json_close(j, '}');
+}
+
 static void storage_known(void *arg, const struct sg_storage *st, const struct sg_err *err)
 {
     struct sg_call *c = arg;
@@ -292,6 +303,7 @@ static void storage_known(void *arg, const struct sg_storage *st, const struct s
     sg_json_bool(&j, st->is_counting);
     sg_json_put_u64(&j, "errors", st->errors);
     sg_json_put_u64(&j, "snapshots", st->snapshots);
+    put_memory(&j, st);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }

@@ -121,6 +121,7 @@ void sg_rest_put_sandbox(struct sg_json *j, const struct sg_sandbox *s)
         sg_rest_put_text(j, "paused", s->paused_snapshot ? "disk" : "memory");
         sg_json_key(j, "filesKept");
         sg_json_bool(j, s->paused_snapshot || s->paused_files);
+        sg_json_put_u64(j, "reclaimedBytes", sg_manager_reclaimed(s));
     }
     sg_json_key(j, "network");
     sg_net_put(j, &s->network);
