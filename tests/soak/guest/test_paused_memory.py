@@ -9,6 +9,7 @@ import pathlib
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import leaks
@@ -49,7 +50,8 @@ def lo_up():
 @pytest.fixture(scope="module")
 def service():
     lo_up()
-    with Service(pool=1, settings={"pause_memory": "50ms"}) as running:
+    with (tempfile.TemporaryDirectory(dir="/var/tmp") as folder,  # this kernel shifts no ids on tmpfs
+          Service(pool=1, settings={"pause_memory": "50ms"}, folder=folder) as running):
         yield running
 
 
