@@ -150,6 +150,11 @@ enum sg_msg_type {
     /* daemon to launcher; launcher to daemon, unasked: how much of its memory went */
     SG_MSG_L_RECLAIM,
     SG_MSG_L_RECLAIMED,
+    /* launcher to keeper */
+    SG_MSG_K_IMPORT,
+    SG_MSG_K_TAG,
+    SG_MSG_K_FORGET,
+    SG_MSG_K_IMAGES,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -451,6 +456,13 @@ struct sg_msg_k_make {
     struct sg_text container, image,
         dir; /* dir: on the host; holds init and the socket it comes to */
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes, open_files;
+    uint32_t is_ours; /* the image is a template of ours: not pulled */
+};
+struct sg_msg_k_import { /* with a pipe, out of which a tar comes; K_MADE: its id */
+    struct sg_texts env;
+};
+struct sg_msg_k_image { /* TAG, FORGET; id: by which TAG finds it */
+    struct sg_text image, id;
 };
 struct sg_msg_k_name {
     struct sg_text container;
@@ -538,6 +550,8 @@ struct sg_msg {
         struct sg_msg_join join;
         struct sg_msg_k_make k_make;
         struct sg_msg_k_name k_name;
+        struct sg_msg_k_import k_import;
+        struct sg_msg_k_image k_image;
         struct sg_msg_k_made k_made;
         struct sg_msg_k_state k_state;
         struct sg_msg_x_posted x_posted;

@@ -261,7 +261,11 @@ static const struct sg_field k_make[] = {
     U64(k_make, pids),
     U64(k_make, disk_bytes),
     U64(k_make, open_files),
+    U32(k_make, is_ours, 1),
 };
+static const struct sg_field k_import[] = { TEXTS(k_import, env) };
+static const struct sg_field k_image[] = { TEXT(k_image, image, LABEL_MAX),
+                                           TEXT(k_image, id, LABEL_MAX) };
 static const struct sg_field k_name[] = { TEXT(k_name, container, LABEL_MAX) };
 static const struct sg_field k_made[] = {
     TEXT(k_made, image, LABEL_MAX),
@@ -371,6 +375,10 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_K_MAKE] = ROW("k_make", SG_ROLE_KEEPER_ASK, 0, k_make),
     [SG_MSG_K_REMOVE] = ROW("k_remove", SG_ROLE_KEEPER_ASK, 0, k_name),
     [SG_MSG_K_LIST] = ROW("k_list", SG_ROLE_KEEPER_ASK, 0, l_list),
+    [SG_MSG_K_IMPORT] = ROW("k_import", SG_ROLE_KEEPER_ASK, 1, k_import),
+    [SG_MSG_K_TAG] = ROW("k_tag", SG_ROLE_KEEPER_ASK, 0, k_image),
+    [SG_MSG_K_FORGET] = ROW("k_forget", SG_ROLE_KEEPER_ASK, 0, k_image),
+    [SG_MSG_K_IMAGES] = BARE("k_images", SG_ROLE_KEEPER_ASK),
     [SG_MSG_K_MADE] = ROW("k_made", SG_ROLE_KEEPER_ANSWER, 0, k_made),
     [SG_MSG_K_DONE] = BARE("k_done", SG_ROLE_KEEPER_ANSWER),
     [SG_MSG_K_FAILED] = ROW("k_failed", SG_ROLE_KEEPER_ANSWER, 0, error),

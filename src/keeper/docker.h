@@ -20,6 +20,7 @@ struct sg_jval; /* base/jsonr.h */
 #define SG_DOCKER_DIR         "/.sandglass" /* inside: what `dir` is there */
 #define SG_DOCKER_LABEL       "sandglass.service"
 #define SG_DOCKER_NAME_PREFIX "sandglass-"
+#define SG_DOCKER_TEMPLATES   "sandglass-template" /* images of ours: their repository */
 
 struct sg_docker_spec {
     const char *name, *image;
@@ -60,3 +61,22 @@ int sg_docker_read_version(struct sg_str body, struct sg_arena *a, const char **
 void sg_docker_read_message(struct sg_str body, char *ret, size_t cap);
 /* POST /images/create: lines of JSON, of which one may be an error. */
 int sg_docker_read_pull(struct sg_str body, struct sg_err *err);
+
+/* ---- docker_image.c: templates of ours as images ---- */
+
+/* SG_DOCKER_TEMPLATES, ":" and a tag of [a-z0-9._-]. */
+int sg_docker_check_template(const char *image, struct sg_err *err);
+/* "sha256:" and 64 digits. */
+int sg_docker_check_id(const char *id, struct sg_err *err);
+/* As a part of a query. */
+void sg_docker_escape(struct sg_buf *out, const char *text);
+/* The path of an import, with our label; then each variable. One that cannot be said is left out.
+ */
+void sg_docker_write_import(struct sg_buf *out, const char *service);
+void sg_docker_write_import_env(struct sg_buf *out, const char *variable);
+/* POST /images/create?fromSrc: the id. */
+int sg_docker_read_imported(struct sg_str body, struct sg_arena *a, const char **ret_id,
+                            struct sg_err *err);
+/* GET /images/json: calls `each` with names of ours, and with the ids of what has none. */
+int sg_docker_read_images(struct sg_str body, struct sg_arena *a,
+                          void (*each)(void *arg, const char *name), void *arg, struct sg_err *err);

@@ -2,8 +2,11 @@
 #include "keeper/http.h"
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -25,6 +28,7 @@ struct call {
     CURL *easy;
     struct curl_slist *headers;
     struct sg_buf body, answer;
+    struct sg_io from; /* fd: in place of a body; -1: there is none */
     sg_http_done *done;
     void *arg;
     struct call *next, **link;
@@ -104,6 +108,33 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *arg)
     return c->answer.has_overflowed ? 0 : size * n;
 }
 
+/* ---- a body that comes out of a pipe ---- */
+
+/* Nothing there yet: the loop says when there is. */
+static size_t on_read(char *p, size_t size, size_t n, void *arg)
+{
+    struct call *c = arg;
+    const ssize_t got = read(c->from.fd, p, size * n);
+    if (got >= 0)
+        return (size_t)got;
+    if (errno != EAGAIN && errno != EINTR)
+        return CURL_READFUNC_ABORT;
+    return sg_io_want(c->http->loop, &c->from, EPOLLIN, NULL) < 0 ? CURL_READFUNC_ABORT
+                                                                  : CURL_READFUNC_PAUSE;
+}
+
+static void more(struct sg_io *io, uint32_t events)
+{
+    struct call *c = SG_OWNER(io, struct call, from);
+    struct sg_http *h = c->http;
+    int running;
+    (void)events;
+    (void)sg_io_want(h->loop, io, 0, NULL);
+    (void)curl_easy_pause(c->easy, CURLPAUSE_CONT);
+    (void)curl_multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    sg_later_call(h->loop, &h->look);
+}
+
 static void free_call(struct call *c)
 {
     *c->link = c->next;
@@ -112,6 +143,8 @@ static void free_call(struct call *c)
     (void)curl_multi_remove_handle(c->http->multi, c->easy);
     curl_easy_cleanup(c->easy);
     curl_slist_free_all(c->headers);
+    if (c->from.fd >= 0)
+        sg_io_drop(c->http->loop, &c->from);
     sg_buf_done(&c->body);
     sg_buf_done(&c->answer);
     free(c);
@@ -171,30 +204,54 @@ static void set_up(struct call *c, const char *method, const char *path, uint64_
     (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
     (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
     (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, c->headers);
-    if (c->body.n || sg_str_is(sg_str_of(method), "POST")) {
+    if (c->from.fd >= 0) {
+        (void)curl_easy_setopt(e, CURLOPT_POST, 1L);
+        (void)curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
+        (void)curl_easy_setopt(e, CURLOPT_READDATA, c);
+    } else if (c->body.n || sg_str_is(sg_str_of(method), "POST")) {
         (void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE, (long)c->body.n);
         (void)curl_easy_setopt(e, CURLOPT_POSTFIELDS, c->body.p ? (const char *)c->body.p : "");
     }
     (void)curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, method);
 }
 
-void sg_http_call(struct sg_http *h, const char *method, const char *path, struct sg_str json,
-                  uint64_t timeout_ms, sg_http_done *done, void *arg)
+static struct call *new_call(struct sg_http *h, const char *type, sg_http_done *done, void *arg)
 {
     struct call *c = sg_new(struct call);
     *c = (struct call) { .http = h, .done = done, .arg = arg, .next = h->calls, .link = &h->calls };
     if (c->next)
         c->next->link = &c->next;
     h->calls = c;
+    c->from = (struct sg_io) { .fd = -1, .ready = more };
     sg_buf_init(&c->body, SG_HTTP_MAX);
     sg_buf_init(&c->answer, SG_HTTP_MAX);
-    if (json.n)
-        sg_buf_add(&c->body, json.p, json.n);
-    c->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    c->headers = curl_slist_append(NULL, type);
     c->easy = curl_easy_init();
     if (!c->easy || !c->headers)
         abort(); /* as of any small allocation */
+    return c;
+}
+
+void sg_http_call(struct sg_http *h, const char *method, const char *path, struct sg_str json,
+                  uint64_t timeout_ms, sg_http_done *done, void *arg)
+{
+    struct call *c = new_call(h, "Content-Type: application/json", done, arg);
+    if (json.n)
+        sg_buf_add(&c->body, json.p, json.n);
     set_up(c, method, path, timeout_ms);
+    (void)curl_multi_add_handle(h->multi, c->easy);
+}
+
+void sg_http_send(struct sg_http *h, const char *path, int fd, uint64_t timeout_ms,
+                  sg_http_done *done, void *arg)
+{
+    struct call *c = new_call(h, "Content-Type: application/x-tar", done, arg);
+    static const char *const more_headers[] = { "Transfer-Encoding: chunked", "Expect:" };
+    for (size_t i = 0; i < SG_COUNT(more_headers); i++)
+        c->headers = curl_slist_append(c->headers, more_headers[i]);
+    c->from.fd = fd;
+    (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+    set_up(c, "POST", path, timeout_ms);
     (void)curl_multi_add_handle(h->multi, c->easy);
 }
 

@@ -28,3 +28,7 @@ void sg_http_free(struct sg_http *h);
 /* `path` with its query; `json` NULL: no body. Both are copied. */
 void sg_http_call(struct sg_http *h, const char *method, const char *path, struct sg_str json,
                   uint64_t timeout_ms, sg_http_done *done, void *arg);
+
+/* POST of what comes out of `fd`, a pipe, until its end, as a tar. Takes `fd`. */
+void sg_http_send(struct sg_http *h, const char *path, int fd, uint64_t timeout_ms,
+                  sg_http_done *done, void *arg);

@@ -4,8 +4,8 @@
  *     make     image? ─ absent ▶ pull ▶ image? ─▶ create ▶ start ▶ made
  *                                                    └─ failed ─▶ remove ▶ failed
  *     remove   remove, once more while the Engine says that it is on it
- *     list     names by label */
-#include <curl/curl.h>
+ *     list     names by label
+ *     images   work_image.c */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,34 +15,20 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "keeper/docker.h"
-#include "keeper/keeper.h"
+#include "keeper/work.h"
 #include "base/banned.h"
 
 #define MS UINT64_C(1000000)
 
-enum { CALL_MS = 120000, PULL_MS = 900000, ARENA_BYTES = 4 << 20, BODY_BYTES = 256 << 10 };
-enum { REMOVE_TRIES = 600, NAMES_MAX = 4096 };
+enum { ARENA_BYTES = 4 << 20, BODY_BYTES = 256 << 10 };
+enum { REMOVE_TRIES = 600 };
 static const uint64_t REMOVE_PAUSE_NS = 50 * MS;
-
-struct sg_keeper_job {
-    struct sg_keeper *keeper;
-    struct sg_keeper_job *next, **link; /* in the keeper's list */
-    uint32_t id;
-    char *name, *image, *dir; /* owned */
-    struct sg_docker_spec spec;
-    struct sg_docker_image is;
-    struct sg_arena arena; /* of what was read */
-    bool has_pulled;
-    unsigned tries;
-    struct sg_timer timer;
-    struct sg_err err; /* what is told when it is cleaned up */
-};
 
 static void remove_container(struct sg_keeper_job *j);
 
 /* ---- a job's life ---- */
 
-static struct sg_keeper_job *new_job(struct sg_keeper *k, const struct sg_msg *m)
+struct sg_keeper_job *sg_job_new(struct sg_keeper *k, const struct sg_msg *m)
 {
     struct sg_keeper_job *j = sg_new(struct sg_keeper_job);
     j->keeper = k;
@@ -56,7 +42,7 @@ static struct sg_keeper_job *new_job(struct sg_keeper *k, const struct sg_msg *m
     return j;
 }
 
-static void free_job(struct sg_keeper_job *j)
+void sg_job_free(struct sg_keeper_job *j)
 {
     *j->link = j->next;
     if (j->next)
@@ -72,25 +58,23 @@ static void free_job(struct sg_keeper_job *j)
 void sg_keeper_drop_jobs(struct sg_keeper *k)
 {
     while (k->jobs)
-        free_job(k->jobs);
+        sg_job_free(k->jobs);
 }
 
-static void fail_job(struct sg_keeper_job *j, const struct sg_err *err)
+void sg_job_fail(struct sg_keeper_job *j, const struct sg_err *err)
 {
     sg_keeper_fail(j->keeper, j->id, err);
-    free_job(j);
+    sg_job_free(j);
 }
 
-static void call(struct sg_keeper_job *j, const char *method, const char *path, struct sg_str body,
+void sg_job_call(struct sg_keeper_job *j, const char *method, const char *path, struct sg_str body,
                  uint64_t timeout_ms, sg_http_done *done)
 {
     sg_http_call(j->keeper->http, method, path, body, timeout_ms, done, j);
 }
 
-static const struct sg_str NOTHING = { "", 0 };
-
 /* The error of a call that got no answer, or not the one that was hoped for. */
-static void explain(const struct sg_keeper_job *j, enum sg_kind kind, const char *what,
+void sg_job_explain(const struct sg_keeper_job *j, enum sg_kind kind, const char *what,
                     unsigned status, struct sg_str body, const struct sg_err *err,
                     struct sg_err *ret)
 {
@@ -125,13 +109,13 @@ static void answer_made(struct sg_keeper_job *j)
             env[n++] = (char *)(uintptr_t)v->s.p;
     env[n] = NULL;
     struct sg_msg m = { .type = SG_MSG_K_MADE, .id = j->id };
-    m.k_made.image = sg_text_of(strlen(j->is.id) < NAMES_MAX ? j->is.id : "");
+    m.k_made.image = sg_text_of(strlen(j->is.id) < SG_JOB_NAMES_MAX ? j->is.id : "");
     if (sg_texts_pack(env, &store, &m.k_made.env, &j->err) < 0) {
         undo(j);
         return;
     }
     sg_keeper_send(j->keeper, &m);
-    free_job(j);
+    sg_job_free(j);
 }
 
 static void on_started(void *arg, unsigned status, struct sg_str body, const struct sg_err *err)
@@ -141,7 +125,7 @@ static void on_started(void *arg, unsigned status, struct sg_str body, const str
         answer_made(j);
         return;
     }
-    explain(j, SG_INTERNAL, "start the container", status, body, err, &j->err);
+    sg_job_explain(j, SG_INTERNAL, "start the container", status, body, err, &j->err);
     undo(j);
 }
 
@@ -150,10 +134,10 @@ static void on_created(void *arg, unsigned status, struct sg_str body, const str
     struct sg_keeper_job *j = arg;
     const char *id;
     if (err || status != 201) {
-        explain(j, status == 404 ? SG_NOT_FOUND : SG_INTERNAL, "make the container", status, body,
-                err, &j->err);
+        sg_job_explain(j, status == 404 ? SG_NOT_FOUND : SG_INTERNAL, "make the container", status,
+                       body, err, &j->err);
         if (status == 409) /* the name is somebody else's: nothing of it is ours to remove */
-            fail_job(j, &j->err);
+            sg_job_fail(j, &j->err);
         else
             undo(j);
         return;
@@ -163,7 +147,7 @@ static void on_created(void *arg, unsigned status, struct sg_str body, const str
         return;
     }
     sg_auto_free char *path = sg_printf("/containers/%s/start", j->name);
-    call(j, "POST", path, NOTHING, CALL_MS, on_started);
+    sg_job_call(j, "POST", path, SG_NOTHING, SG_CALL_MS, on_started);
 }
 
 static void create(struct sg_keeper_job *j)
@@ -172,11 +156,12 @@ static void create(struct sg_keeper_job *j)
     sg_buf_init(&body, BODY_BYTES);
     sg_docker_write_create(&j->spec, &j->is, &body);
     if (sg_buf_check(&body, "what the container is to be", &j->err) < 0) {
-        fail_job(j, &j->err);
+        sg_job_fail(j, &j->err);
         return;
     }
     sg_auto_free char *path = sg_printf("/containers/create?name=%s", j->name);
-    call(j, "POST", path, (struct sg_str) { (const char *)body.p, body.n }, CALL_MS, on_created);
+    sg_job_call(j, "POST", path, (struct sg_str) { (const char *)body.p, body.n }, SG_CALL_MS,
+                on_created);
 }
 
 static void ask_for_image(struct sg_keeper_job *j);
@@ -191,9 +176,9 @@ static void on_pulled(void *arg, unsigned status, struct sg_str body, const stru
         return;
     }
     if (err || status != 200)
-        explain(j, SG_NOT_FOUND, "the Engine has no such image", status, body, err, &why);
+        sg_job_explain(j, SG_NOT_FOUND, "the Engine has no such image", status, body, err, &why);
     (void)sg_wrap(&why, "pull image %s", sg_quote(j->image).s);
-    fail_job(j, &why);
+    sg_job_fail(j, &why);
 }
 
 /* Without a tag the Engine would fetch all that there are. */
@@ -204,52 +189,54 @@ static void pull(struct sg_keeper_job *j)
     sg_auto_free char *path =
         sg_printf("/images/create?fromImage=%s%s", j->image, has_tag ? "" : "&tag=latest");
     sg_log(SG_LOG_INFO, "an image is pulled", SG_KV("image", j->image));
-    call(j, "POST", path, NOTHING, PULL_MS, on_pulled);
+    sg_job_call(j, "POST", path, SG_NOTHING, SG_PULL_MS, on_pulled);
 }
 
 static void on_image(void *arg, unsigned status, struct sg_str body, const struct sg_err *err)
 {
     struct sg_keeper_job *j = arg;
     if (!err && status == 404) {
-        if (j->keeper->o.may_pull && !j->has_pulled) {
+        if (j->keeper->o.may_pull && !j->has_pulled && !j->is_ours) {
             pull(j);
             return;
         }
         sg_fail(&j->err, SG_NOT_FOUND, "the Docker Engine has no image %s%s", sg_quote(j->image).s,
-                j->keeper->o.may_pull ? ""
-                                      : " (docker.pull is off: 'docker pull' it, or import it)");
-        fail_job(j, &j->err);
+                j->keeper->o.may_pull || j->is_ours
+                    ? ""
+                    : " (docker.pull is off: 'docker pull' it, or import it)");
+        sg_job_fail(j, &j->err);
         return;
     }
     if (err || status != 200)
-        explain(j, SG_INTERNAL, "look for the image", status, body, err, &j->err);
+        sg_job_explain(j, SG_INTERNAL, "look for the image", status, body, err, &j->err);
     else if (sg_docker_read_image(body, &j->arena, &j->is, &j->err) == 0) {
         create(j);
         return;
     }
-    fail_job(j, &j->err);
+    sg_job_fail(j, &j->err);
 }
 
 static void ask_for_image(struct sg_keeper_job *j)
 {
     sg_auto_free char *path = sg_printf("/images/%s/json", j->image);
-    call(j, "GET", path, NOTHING, CALL_MS, on_image);
+    sg_job_call(j, "GET", path, SG_NOTHING, SG_CALL_MS, on_image);
 }
 
 static void make(struct sg_keeper *k, const struct sg_msg *m)
 {
     const struct sg_msg_k_make *q = &m->k_make;
-    struct sg_keeper_job *j = new_job(k, m);
+    struct sg_keeper_job *j = sg_job_new(k, m);
     if (sg_docker_check_name(q->container.p, &j->err) < 0 ||
         sg_docker_check_image(q->image.p, &j->err) < 0) {
-        fail_job(j, &j->err);
+        sg_job_fail(j, &j->err);
         return;
     }
     if (q->dir.p[0] != '/' || strchr(q->dir.p, ':')) {
         sg_fail(&j->err, SG_INVALID, "%s cannot be shown to a container", sg_quote(q->dir.p).s);
-        fail_job(j, &j->err);
+        sg_job_fail(j, &j->err);
         return;
     }
+    j->is_ours = q->is_ours;
     j->name = sg_strdup(q->container.p);
     j->image = sg_strdup(q->image.p);
     j->dir = sg_strdup(q->dir.p);
@@ -271,11 +258,11 @@ static void removed(struct sg_keeper_job *j)
 {
     struct sg_msg m = { .type = SG_MSG_K_DONE, .id = j->id };
     if (j->err.kind) { /* it was the end of something that failed before */
-        fail_job(j, &j->err);
+        sg_job_fail(j, &j->err);
         return;
     }
     sg_keeper_send(j->keeper, &m);
-    free_job(j);
+    sg_job_free(j);
 }
 
 static void again(struct sg_timer *t, uint64_t now_ns)
@@ -295,22 +282,22 @@ static void on_removed(void *arg, unsigned status, struct sg_str body, const str
         j->timer.fire = again;
         sg_timer_set(j->keeper->loop, &j->timer, sg_loop_now(j->keeper->loop) + REMOVE_PAUSE_NS);
     } else {
-        explain(j, SG_INTERNAL, "remove the container", status, body, err, &why);
-        fail_job(j, j->err.kind ? &j->err : &why);
+        sg_job_explain(j, SG_INTERNAL, "remove the container", status, body, err, &why);
+        sg_job_fail(j, j->err.kind ? &j->err : &why);
     }
 }
 
 static void remove_container(struct sg_keeper_job *j)
 {
     sg_auto_free char *path = sg_printf("/containers/%s?force=1&v=1", j->name);
-    call(j, "DELETE", path, NOTHING, CALL_MS, on_removed);
+    sg_job_call(j, "DELETE", path, SG_NOTHING, SG_CALL_MS, on_removed);
 }
 
 static void remove_one(struct sg_keeper *k, const struct sg_msg *m)
 {
-    struct sg_keeper_job *j = new_job(k, m);
+    struct sg_keeper_job *j = sg_job_new(k, m);
     if (sg_docker_check_name(m->k_name.container.p, &j->err) < 0) {
-        fail_job(j, &j->err);
+        sg_job_fail(j, &j->err);
         return;
     }
     j->name = sg_strdup(m->k_name.container.p);
@@ -319,45 +306,16 @@ static void remove_one(struct sg_keeper *k, const struct sg_msg *m)
 
 /* ---- list ---- */
 
-struct names {
-    char *v[NAMES_MAX + 1];
-    size_t n;
-};
-
-static void take_name(void *arg, const char *name)
-{
-    struct names *names = arg;
-    if (names->n < NAMES_MAX)
-        names->v[names->n++] = (char *)(uintptr_t)name; /* of the job's arena */
-}
-
 static void on_list(void *arg, unsigned status, struct sg_str body, const struct sg_err *err)
 {
-    struct sg_keeper_job *j = arg;
-    sg_auto_free struct names *names = sg_new(struct names);
-    sg_auto_buf store;
-    sg_buf_init(&store, SG_CTL_MAX_BYTES);
-    struct sg_msg m = { .type = SG_MSG_K_LISTED, .id = j->id };
-    if (err || status != 200) {
-        explain(j, SG_INTERNAL, "list the containers", status, body, err, &j->err);
-    } else if (sg_docker_read_list(body, &j->arena, take_name, names, &j->err) == 0 &&
-               sg_texts_pack(names->v, &store, &m.l_listed.names, &j->err) == 0) {
-        sg_keeper_send(j->keeper, &m);
-        free_job(j);
-        return;
-    }
-    fail_job(j, &j->err);
+    sg_job_answer_names(arg, "list the containers", sg_docker_read_list, status, body, err);
 }
 
 static void list(struct sg_keeper *k, const struct sg_msg *m)
 {
-    struct sg_keeper_job *j = new_job(k, m);
-    sg_auto_free char *filter = sg_printf("{\"label\":[\"%s=%s\"]}", SG_DOCKER_LABEL, k->o.service);
-    char *escaped = curl_easy_escape(NULL, filter, 0);
-    sg_auto_free char *path =
-        sg_printf("/containers/json?all=1&filters=%s", escaped ? escaped : "");
-    curl_free(escaped);
-    call(j, "GET", path, NOTHING, CALL_MS, on_list);
+    struct sg_keeper_job *j = sg_job_new(k, m);
+    sg_auto_free char *path = sg_job_path_of_ours(j, "/containers/json?all=1&");
+    sg_job_call(j, "GET", path, SG_NOTHING, SG_CALL_MS, on_list);
 }
 
 /* ---- all of them ---- */
@@ -368,6 +326,10 @@ void sg_keeper_work(struct sg_keeper *k, const struct sg_msg *m)
         [SG_MSG_K_MAKE] = make,
         [SG_MSG_K_REMOVE] = remove_one,
         [SG_MSG_K_LIST] = list,
+        [SG_MSG_K_IMPORT] = sg_work_import,
+        [SG_MSG_K_TAG] = sg_work_tag,
+        [SG_MSG_K_FORGET] = sg_work_forget,
+        [SG_MSG_K_IMAGES] = sg_work_images,
     };
     rows[m->type](k, m);
 }

@@ -245,6 +245,8 @@ struct sg_box *sg_box_make(struct sg_launcher *l, struct sg_pool *p, struct sg_t
     b->place = place;
     b->state = SG_BOX_MAKING;
     b->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_tmpl_of_image(t->t.name) : sg_tmpl_ref(t);
+    if (p->tier == SG_L_TIER_DOCKER && t->t.layer)
+        b->container.source = sg_tmpl_ref(t);
     b->pool = p;
     if (begin_making(b, err) < 0) {
         give_up(b);

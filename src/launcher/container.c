@@ -204,6 +204,11 @@ static void on_made(void *arg, const struct sg_msg *m, const struct sg_err *err)
         sg_box_look_again(b);
         return;
     }
+    if (err && err->kind == SG_NOT_FOUND && b->container.source && !b->container.has_imported) {
+        b->container.is_importing = true;
+        sg_import_want(b->launcher, b->container.source, b->container.image);
+        return;
+    }
     if (err) {
         b->container.is_removed = true; /* nothing of it is left */
         sg_box_not_made(b, err);
@@ -214,6 +219,7 @@ static void on_made(void *arg, const struct sg_msg *m, const struct sg_err *err)
     for (struct sg_text t; sg_text_next(&env, &t);)
         take_variable(&b->tmpl->t, t.p);
     b->container.is_made = true;
+    sg_tmpl_unref(sg_take_ptr(&b->container.source)); /* it stands on the image now */
     sg_timer_set(b->launcher->loop, &b->timer, sg_loop_now(b->launcher->loop) + READY_NS);
     look_whether_made(b);
 }
@@ -273,26 +279,41 @@ static void name_it(struct sg_box *b)
                    (unsigned)b->record.slot, unique.s + 1);
 }
 
-static const char *image_of(const struct sg_box *b)
+/* One that names nothing special gets the settings' image, where they name one. */
+static const char *usual_image(const struct sg_launcher *l, const char *name)
 {
-    const struct sg_launch *set = &b->launcher->set;
-    const char *name = b->tmpl->t.name;
-    const bool is_usual = strcmp(name, "host") == 0 || strcmp(name, set->docker_template) == 0;
-    return is_usual && *set->docker_image ? set->docker_image : name;
+    const bool is_usual = strcmp(name, "host") == 0 || strcmp(name, l->set.docker_template) == 0;
+    return is_usual && *l->set.docker_image ? l->set.docker_image : NULL;
 }
 
-int sg_container_make(struct sg_box *b, struct sg_err *err)
+struct sg_tmpl *sg_container_template(const struct sg_launcher *l, const char *name)
+{
+    const bool may_be_stored =
+        !usual_image(l, name) && sg_template_check_name(name, NULL) == 0; /* not `host` */
+    struct sg_err ignored;
+    struct sg_tmpl *t = may_be_stored ? sg_tmpl_open(l, name, &ignored) : NULL;
+    return t ? t : sg_tmpl_of_image(name);
+}
+
+static int find_image(struct sg_box *b, struct sg_err *err)
+{
+    const char *usual = usual_image(b->launcher, b->tmpl->t.name);
+    free(b->container.image);
+    b->container.image = b->container.source
+                             ? sg_import_name(b->launcher, b->container.source->t.name, err)
+                             : sg_strdup(usual ? usual : b->tmpl->t.name);
+    return b->container.image ? 0 : -1;
+}
+
+static void ask_make(struct sg_box *b)
 {
     struct sg_launcher *l = b->launcher;
     const struct sg_limits *limits = &l->set.defaults;
-    name_it(b);
-    if (sg_record_write(l->cells_fd, &b->record, err) < 0 || lay_out(b, err) < 0 ||
-        sg_io_want(l->loop, &b->container.door, EPOLLIN, err) < 0)
-        return -1;
     sg_auto_free char *dir = path_of(b, "");
     struct sg_msg m = { .type = SG_MSG_K_MAKE };
     m.k_make = (struct sg_msg_k_make) { .container = sg_text_of(b->record.container),
-                                        .image = sg_text_of(image_of(b)),
+                                        .image = sg_text_of(b->container.image),
+                                        .is_ours = b->container.source != NULL,
                                         .dir = sg_text_of(dir),
                                         .mem_bytes = limits->mem_bytes,
                                         .cpu_milli = limits->cpu_milli,
@@ -301,7 +322,34 @@ int sg_container_make(struct sg_box *b, struct sg_err *err)
                                         .open_files = limits->open_files };
     b->container.is_asked = true;
     sg_keeper_ask(l, &m, on_made, b);
+}
+
+int sg_container_make(struct sg_box *b, struct sg_err *err)
+{
+    struct sg_launcher *l = b->launcher;
+    name_it(b);
+    if (find_image(b, err) < 0 || sg_record_write(l->cells_fd, &b->record, err) < 0 ||
+        lay_out(b, err) < 0 || sg_io_want(l->loop, &b->container.door, EPOLLIN, err) < 0)
+        return -1;
+    ask_make(b);
     return 0;
+}
+
+void sg_container_imported(struct sg_launcher *l, const char *image, const struct sg_err *err)
+{
+    for (struct sg_box *b = l->boxes, *next; b; b = next) {
+        next = b->all_next;
+        if (!b->container.is_importing || strcmp(b->container.image, image) != 0)
+            continue;
+        b->container.is_importing = false;
+        b->container.has_imported = true;
+        if (b->state != SG_BOX_MAKING)
+            continue;
+        if (err)
+            sg_box_not_made(b, err);
+        else
+            ask_make(b);
+    }
 }
 
 /* ---- the end ---- */
@@ -336,6 +384,8 @@ bool sg_container_is_over(struct sg_box *b)
 
 void sg_container_free(struct sg_box *b)
 {
+    sg_tmpl_unref(b->container.source);
+    free(b->container.image);
     sg_keeper_forget(b->launcher, b);
     close_door(b);
 }

@@ -25,6 +25,10 @@ struct sg_container {
     bool is_made;      /* the keeper says so */
     bool is_ready;     /* its init says so */
     bool is_removed;   /* as far as it can be */
+    /* Of a stored template, until it is made: a reference; its image; whether that is imported. */
+    struct sg_tmpl *source;
+    char *image; /* owned */
+    bool is_importing, has_imported;
 };
 
 void sg_container_init(struct sg_box *b);
@@ -37,6 +41,11 @@ bool sg_container_is_over(struct sg_box *b);
 /* What the next launcher needs to know beside the record. */
 void sg_container_adopt(struct sg_box *b);
 void sg_container_free(struct sg_box *b);
+
+/* What a name leads to: a stored template, or an image of that name. Returns a reference. */
+struct sg_tmpl *sg_container_template(const struct sg_launcher *l, const char *name);
+/* From import.c: the image is there, or `err` says why it never will be. */
+void sg_container_imported(struct sg_launcher *l, const char *image, const struct sg_err *err);
 
 bool sg_container_has_box(const struct sg_launcher *l, const char *container);
 

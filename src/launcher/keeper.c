@@ -54,6 +54,12 @@ static void not_asked(struct sg_later *later)
 
 void sg_keeper_ask(struct sg_launcher *l, struct sg_msg *m, sg_keeper_answer *done, void *arg)
 {
+    sg_keeper_ask_with(l, m, -1, done, arg);
+}
+
+void sg_keeper_ask_with(struct sg_launcher *l, struct sg_msg *m, int fd, sg_keeper_answer *done,
+                        void *arg)
+{
     struct sg_keeper_link *k = &l->keeper;
     struct sg_question *q = sg_new(struct sg_question);
     struct sg_err err = { 0 };
@@ -67,7 +73,7 @@ void sg_keeper_ask(struct sg_launcher *l, struct sg_msg *m, sg_keeper_answer *do
                                 .next = k->questions };
     k->questions = q;
     m->id = q->id;
-    if (k->io.fd < 0 || sg_chan_send(k->io.fd, m, NULL, 0, false, &err) < 0)
+    if (k->io.fd < 0 || sg_chan_send(k->io.fd, m, &fd, fd >= 0, false, &err) < 0)
         sg_later_call(l->loop, &q->late);
 }
 
@@ -127,8 +133,10 @@ static void on_state(struct sg_launcher *l, const struct sg_msg_k_state *s)
     struct sg_msg list = { .type = SG_MSG_K_LIST };
     k->is_up = s->is_up;
     (void)snprintf(k->why, sizeof k->why, "%s", s->why.p);
-    if (k->is_up)
+    if (k->is_up) {
         sg_keeper_ask(l, &list, on_list, l);
+        sg_import_engine_is_up(l);
+    }
     sg_maker_look(l); /* what could not be made can be now */
 }
 

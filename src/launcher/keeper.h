@@ -36,5 +36,8 @@ void sg_keeper_stop(struct sg_launcher *l);
 void sg_keeper_done(struct sg_launcher *l); /* no box is left */
 
 void sg_keeper_ask(struct sg_launcher *l, struct sg_msg *m, sg_keeper_answer *done, void *arg);
+/* The same, with a descriptor, borrowed. */
+void sg_keeper_ask_with(struct sg_launcher *l, struct sg_msg *m, int fd, sg_keeper_answer *done,
+                        void *arg);
 /* Whoever asked with `arg` is not to be told. */
 void sg_keeper_forget(struct sg_launcher *l, const void *arg);

@@ -11,7 +11,7 @@
  *     conn.c     the packets between the two
  *     permit.c   what may be asked                 serve.c   what is done about it
  *     pool.c     which cells are made, for whom    box.c     the life of one cell
- *     container.c  how a box lives that is a container of an Engine
+ *     container.c  how a box lives that is a container of an Engine    import.c  its images
  *     record.c   what the next launcher must know  adopt.c   what the last one left
  *     vault.c    the storage pool                  hand.c    who waits for the disk
  *     tiers.c    which tiers there are             oci.c     the runtime of tier gvisor
@@ -28,6 +28,7 @@
 #include "launcher/daemon.h"
 #include "launcher/export.h"
 #include "launcher/gate.h"
+#include "launcher/import.h"
 #include "launcher/keeper.h"
 #include "launcher/oci.h"
 #include "launcher/permit.h"
@@ -74,6 +75,7 @@ struct sg_launcher {
     struct sg_daemon daemon;
     struct sg_gate_link gate;
     struct sg_keeper_link keeper;
+    struct sg_imports imports;
     struct sg_export_link export;
     enum sg_stopping stopping;
     struct sg_timer stop_timer;

@@ -420,6 +420,7 @@ static void free_launcher(struct sg_launcher *l)
         sg_reclaimer_done(l);
         while (l->boxes)
             sg_box_leave(l->boxes);
+        sg_import_done(l);
         sg_maker_done(l);
         sg_tmpl_sweep(l);
         sg_keeper_done(l);

@@ -71,7 +71,7 @@ static void end_parked(struct sg_pool *p)
 /* `host` is what the machine is right now: it has another directory for every state of it. */
 static bool is_current(const struct sg_pool *p)
 {
-    if (p->tier == SG_L_TIER_DOCKER) /* images are the Engine's */
+    if (p->tier == SG_L_TIER_DOCKER && !p->tmpl->t.layer) /* an image is the Engine's */
         return true;
     if (strcmp(p->template, "host") != 0)
         return sg_tmpl_is_current(p->launcher, p->tmpl);
@@ -93,7 +93,7 @@ static int look_at_template(struct sg_pool *p, struct sg_err *err)
     }
     end_parked(p);
     sg_tmpl_unref(sg_take_ptr(&p->tmpl));
-    p->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_tmpl_of_image(p->template)
+    p->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_container_template(p->launcher, p->template)
                                           : sg_tmpl_open(p->launcher, p->template, err);
     p->looked_ns = now;
     return p->tmpl ? 0 : -1;
@@ -399,6 +399,7 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
         }
     }
     drop_idle(l);
+    sg_import_look(l, now_ns);
     go_on(l);
     sg_timer_set(l->loop, t, now_ns + LOOK_NS);
 }

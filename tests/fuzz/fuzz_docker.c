@@ -18,6 +18,13 @@ static void check_name(void *arg, const char *name)
         abort();
 }
 
+static void check_image(void *arg, const char *name)
+{
+    (void)arg;
+    if (strpbrk(name, "/?&%# "))
+        abort();
+}
+
 static void image(struct sg_str body, struct sg_arena *a)
 {
     const struct sg_docker_spec spec = {
@@ -60,6 +67,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         break;
     case 'v':
         (void)sg_docker_read_version(body, &a, &text, NULL);
+        break;
+    case 'm':
+        if (sg_docker_read_imported(body, &a, &text, NULL) == 0 && strpbrk(text, "/?&%# "))
+            abort();
+        break;
+    case 'g':
+        (void)sg_docker_read_images(body, &a, check_image, NULL, NULL);
         break;
     case 'p':
         (void)sg_docker_read_pull(body, NULL);

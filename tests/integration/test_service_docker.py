@@ -4,7 +4,10 @@ test_service_tiers.py."""
 import signal
 
 import pytest
+from dockerd import tiny_tar
 from service import Box, Service, wait_for
+
+SMALL = tiny_tar(("sh", "bash", "cat", "head", "id", "stat"), has_python=False)
 
 
 def serve(engine):
@@ -127,6 +130,55 @@ def test_images_are_named_where_the_settings_permit_it(service):
     refused("tiny:latest", 400, "tier docker", tier="cell")
     refused("../x", 400, "image")
     assert service.operator.get("/v1/sandboxes", expect=200)["sandboxes"] == []
+
+
+def ours(engine, service):
+    """Images that are templates of that service, by name, and how many have none."""
+    rows = engine.call("GET", "/images/json")[1]
+    mine = [row for row in rows if (row["Labels"] or {}).get("sandglass.service") == str(service.run)]
+    names = [tag for row in mine for tag in row["RepoTags"] or [] if tag != "<none>:<none>"]
+    return sorted(names), len(mine) - len(names)
+
+
+def test_a_template_of_ours_is_imported_at_its_first_use_and_goes_with_it(service, engine, tmp_path):
+    def template(*words):
+        done = service.runner.sandglass("template", *words, env={"SANDGLASS_STATE_DIR": str(service.state)})
+        assert done.returncode == 0, done.stderr
+
+    def run(script):
+        box = Box(service.operator, {"tier": "docker", "template": "own"})
+        assert box.made["template"] == "own"
+        said = box.sh(script)["stdout"]
+        box.destroy()
+        return said
+
+    archive = tmp_path / "own.tar"
+    archive.write_bytes(SMALL)
+    template("import", "own", str(archive))
+    assert run("id -un; cat /etc/passwd | head -1; stat -c %u /home/user") == "user\nroot:x:0:0:root:/root:/bin/bash\n1000\n"
+    (first,), nameless = ours(engine, service)
+    assert first.startswith("sandglass-template:own-") and nameless == 0
+    boxes = [Box(service.operator, {"tier": "docker", "template": "own"}) for _ in range(2)]
+    assert ours(engine, service) == ([first], 0), "it is imported once"
+    template("import", "--force", "own", str(archive))  # built anew: another one, whatever is in it
+    assert run("id -u") == "1000\n"
+    assert len(ours(engine, service)[0]) == 2, "what has containers stays"
+    for box in boxes:
+        box.destroy()
+    wait_for(lambda: len(ours(engine, service)[0]) == 1 and first not in ours(engine, service)[0], 60, "the end of the old one")
+    template("rm", "own")
+    wait_for(lambda: ours(engine, service) == ([], 0), 60, "the end of the image")
+    refused = service.operator.post("/v1/sandboxes", {"tier": "docker", "template": "own"})
+    assert refused.status == 404 and "no image 'own'" in str(refused.json), refused
+
+
+def test_an_import_that_was_cut_off_leaves_no_image(service, engine, tmp_path):
+    """Whoever imported it is gone: it has our label and no name."""
+    status, answer = engine.call("POST", f"/images/create?fromSrc=-&changes=LABEL%20sandglass.service%3D{service.run}",
+                                 SMALL)
+    assert status == 200 and ours(engine, service) == ([], 1), answer
+    service.kill9(wait_for(lambda: service.find(service.launcher_pid(), "sandglass-keeper")))
+    wait_for(lambda: ours(engine, service) == ([], 0), 60, "the end of the nameless image")
 
 
 def test_without_an_engine_the_tier_is_refused_with_the_remedy():

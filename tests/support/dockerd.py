@@ -53,7 +53,7 @@ def is_there():
     return os.getuid() == 0 and DOCKERD.exists()
 
 
-def tiny_tar():
+def tiny_tar(programs=PROGRAMS, has_python=True):
     """A root with a shell and a few programs: those of this machine."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
@@ -74,7 +74,7 @@ def tiny_tar():
         text("etc/passwd", PASSWD)
         text("etc/group", GROUP)
         seen = set()
-        for program in PROGRAMS:
+        for program in programs:
             path = shutil.which(program, path="/usr/bin:/bin")
             links = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
             wanted = {f"bin/{program}": path, **{p.lstrip("/"): p for p in re.findall(r"(/\S+)", links)}}
@@ -82,8 +82,9 @@ def tiny_tar():
                 if name not in seen:
                     seen.add(name)
                     tar.add(os.path.realpath(source), arcname=name, recursive=False)
-        tar.add(PYTHON, arcname=str(PYTHON).lstrip("/"),
-                filter=lambda info: None if NOT_OF_PYTHON & set(info.name.split("/")) else info)
+        if has_python:
+            tar.add(PYTHON, arcname=str(PYTHON).lstrip("/"),
+                    filter=lambda info: None if NOT_OF_PYTHON & set(info.name.split("/")) else info)
     return out.getvalue()
 
 

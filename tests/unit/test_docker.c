@@ -185,6 +185,84 @@ static void what_the_engine_says_becomes_one_line(void **state)
     assert_string_equal(err.msg, "denied");
 }
 
+/* ---- templates of ours ---- */
+
+#define ID64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void only_names_and_ids_of_ours_can_be_named(void **state)
+{
+    (void)state;
+    static const char *const good[] = { "sandglass-template:base-0123",
+                                        "sandglass-template:a.b_c" };
+    static const char *const bad[] = { "sandglass-template:",      "sandglass-template:a/../b",
+                                       "sandglass-template:-a",    "sandglass-template:A",
+                                       "sandglass-template:a?x=1", "base",
+                                       "sandglass-template" };
+    for (size_t i = 0; i < SG_COUNT(good); i++)
+        assert_int_equal(sg_docker_check_template(good[i], NULL), 0);
+    for (size_t i = 0; i < SG_COUNT(bad); i++)
+        assert_int_equal(sg_docker_check_template(bad[i], NULL), -1);
+    assert_int_equal(sg_docker_check_id("sha256:" ID64, NULL), 0);
+    assert_int_equal(sg_docker_check_id("sha256:" ID64 "0", NULL), -1);
+    assert_int_equal(sg_docker_check_id("sha256:../containers", NULL), -1);
+}
+
+static void what_an_import_says_cannot_say_more(void **state)
+{
+    (void)state;
+    sg_auto_buf out;
+    sg_buf_init(&out, 4096);
+    sg_docker_write_import(&out, "/run/x&y");
+    sg_docker_write_import_env(&out, "A=1 \"$B\\");
+    sg_docker_write_import_env(&out, "NO NAME=1");
+    sg_docker_write_import_env(&out, "LINES=1\nUSER root");
+    sg_docker_write_import_env(&out, "=1");
+    assert_string_equal(sg_buf_cstr(&out),
+                        "/images/create?fromSrc=-"
+                        "&changes=LABEL%20sandglass.service%3D%22%2Frun%2Fx%26y%22"
+                        "&changes=ENV%20A%3D%221%20%5C%22%5C%24B%5C%5C%22");
+}
+
+static void take_one(void *arg, const char *name)
+{
+    struct sg_buf *out = arg;
+    sg_buf_addf(out, "%s\n", name);
+}
+
+static void images_are_told_by_our_name_or_by_their_id(void **state)
+{
+    (void)state;
+    struct sg_err err = { 0 };
+    sg_auto_arena a;
+    sg_auto_buf out;
+    sg_arena_init(&a, 1 << 20);
+    sg_buf_init(&out, 4096);
+    assert_ok(sg_docker_read_images(sg_str_of("[{\"Id\":\"sha256:" ID64 "\",\"RepoTags\":[\"x:1\","
+                                              "\"localhost/sandglass-template:b-1\"]},"
+                                              "{\"Id\":\"sha256:" ID64 "\",\"RepoTags\":null},"
+                                              "{\"Id\":\"../x\"},7]"),
+                                    &a, take_one, &out, &err),
+              err);
+    assert_string_equal(sg_buf_cstr(&out), "sandglass-template:b-1\nsha256:" ID64 "\n");
+}
+
+static void an_import_is_known_by_its_id_or_failed(void **state)
+{
+    (void)state;
+    struct sg_err err = { 0 };
+    const char *id;
+    sg_auto_arena a;
+    sg_arena_init(&a, 1 << 20);
+    assert_ok(sg_docker_read_imported(
+                  sg_str_of("{\"status\":\"Importing\"}\n{\"status\":\"sha256:" ID64 "\"}\n"), &a,
+                  &id, &err),
+              err);
+    assert_string_equal(id, "sha256:" ID64);
+    assert_int_equal(sg_docker_read_imported(sg_str_of("{\"error\":\"full\"}"), &a, &id, &err), -1);
+    assert_non_null(strstr(err.msg, "full"));
+    assert_int_equal(sg_docker_read_imported(sg_str_of("{\"status\":\"ok\"}"), &a, &id, &err), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +271,10 @@ int main(void)
         cmocka_unit_test(names_are_no_parts_of_a_url),
         cmocka_unit_test(malformed_answers_are_errors),
         cmocka_unit_test(what_the_engine_says_becomes_one_line),
+        cmocka_unit_test(only_names_and_ids_of_ours_can_be_named),
+        cmocka_unit_test(what_an_import_says_cannot_say_more),
+        cmocka_unit_test(images_are_told_by_our_name_or_by_their_id),
+        cmocka_unit_test(an_import_is_known_by_its_id_or_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
