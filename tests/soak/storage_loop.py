@@ -81,12 +81,8 @@ class World:
     def restart_machine(self):
         """No process, no record of one and no mount of ours is left."""
         service = self.service
-        old = [service.launcher_pid(), service.daemon_pid()]
         service.end(9)
         service.discard()
-        # Until then the port is theirs.
-        wait_for(lambda: all(row[1] == "Z" for pid, row in leaks.process_table().items() if pid in old),
-                 seconds=60, what="the end of the old ones")
         wait_for(lambda: not any(str(service.folder) in line for line in leaks.loop_devices()), what="no loop device")
         shutil.rmtree(service.run)
         service.run.mkdir(mode=0o700)

@@ -34,6 +34,8 @@ NUMBERS = itertools.count(1)
 START_SECONDS = 60
 LOGS = os.environ.get("SANDGLASS_TEST_LOGS")  # where what each service said is kept
 STOP_SECONDS = 30
+PROGRAMS = ("sandglass-launc", "sandglassd", "sandglass-init", "sandglass-hand", "sandglass-gate", "sandglass-keepe",
+            "sandglass-expor")  # as the kernel names them
 # Sanitizers tell here; they cannot write where the programs may not, so: to stderr, our log.
 SANITIZER = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer",
              "ERROR: LeakSanitizer")
@@ -101,6 +103,7 @@ class Service:
         self.env = env
         self.settings = {"listen": f"127.0.0.1:{self.port}", "run_dir": str(self.run),
                          "template": template, "pool": [f"{name}={n}" for name, n in {"base": 0, template: pool}.items()],
+                         "pool_most": 0,  # what a test finds parked is what it asked for
                          **(settings or {})}
         self.gate = gate or {}
         self.tables = tables or {}
@@ -189,22 +192,29 @@ class Service:
             known = {row[0] for row in database.execute("SELECT id FROM execs")}
         return [p for p in folder.glob("journal/*") if p.name.split(".")[0] not in known]
 
-    def discard(self):
-        """Ends whatever still runs, by force; for a test that has failed already."""
-        if not self.process:
-            return
+    def tree(self):
+        """Serve's own, and what it left when it died: that is our child now (leaks.adopt_orphans)."""
         table = leaks.process_table()
-        # Serve's own, and what it left when it died: that is our child now (leaks.adopt_orphans).
         tree = [self.process.pid] if self.process.poll() is None else []
-        tree += [pid for pid, row in table.items() if row[0] == os.getpid() and
-                 row[2] in ("sandglass-launc", "sandglassd", "sandglass-init",
-                            "sandglass-gate", "sandglass-keepe", "sandglass-expor")]
+        tree += [pid for pid, row in table.items() if row[0] == os.getpid() and row[2] in PROGRAMS]
         for pid in tree:
             tree += [child for child, row in table.items() if row[0] == pid]
+        return [pid for pid in tree if pid in table and table[pid][1] != "Z"]
+
+    def kill_tree(self):
+        """Whether it was all gone. While some die, others change their parents: one look is not enough."""
+        tree = self.tree()
         for pid in tree:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             thaw(pid)
+        return not tree
+
+    def discard(self):
+        """Ends whatever still runs, by force; for a test that has failed already."""
+        if not self.process:
+            return
+        wait_for(self.kill_tree, seconds=60, what="the end of all")
         self.process.wait()
         leaks.spared.discard(self.process.pid)
 
