@@ -155,6 +155,9 @@ enum sg_msg_type {
     SG_MSG_K_TAG,
     SG_MSG_K_FORGET,
     SG_MSG_K_IMAGES,
+    /* daemon to launcher, and its answer */
+    SG_MSG_L_GAUGE,
+    SG_MSG_L_GAUGED,
     SG_MSG_TYPE_COUNT,
 };
 
@@ -218,9 +221,13 @@ enum sg_l_tier { SG_L_TIER_CELL, SG_L_TIER_GVISOR, SG_L_TIER_DOCKER, SG_L_TIER_C
 #define SG_CTL_VIEW "/volume"
 /* On directories of such a layer that hide those below them. */
 #define SG_CTL_OPAQUE "security.sandglass.opaque"
-#define SG_CTL_LAYER  "/dev/shm/layer" /* where L_UNFOLD shows a cell its own writable layer */
-enum { SG_L_READ_ONLY = 1 };           /* L_MOUNT flags */
-enum { SG_L_STAY_FROZEN = 1 };         /* L_SNAPSHOT flags */
+/* Descriptors of L_GAUGED, in this order: files of the kernel that tell what a cell uses. The last
+ * two are a number each; the first is one of nanoseconds, or lines with "usage_usec". */
+enum { SG_L_GAUGE_CPU, SG_L_GAUGE_MEM, SG_L_GAUGE_MEM_PEAK, SG_L_GAUGE_COUNT };
+
+#define SG_CTL_LAYER "/dev/shm/layer" /* where L_UNFOLD shows a cell its own writable layer */
+enum { SG_L_READ_ONLY = 1 };          /* L_MOUNT flags */
+enum { SG_L_STAY_FROZEN = 1 };        /* L_SNAPSHOT flags */
 enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 }; /* L_STORED flags */
 /* L_STORED reclaim; as in engine/reclaim.h */
 enum sg_l_reclaim { SG_L_KEPT, SG_L_FILES_GO, SG_L_ALL_GOES, SG_L_RECLAIM_COUNT };

@@ -387,5 +387,7 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_X_POST] = { "x_post", SG_ROLE_EXPORT_ASK, 1, 0, NULL },
     [SG_MSG_X_POSTED] = ROW("x_posted", SG_ROLE_EXPORT_ANSWER, 0, x_posted),
     [SG_MSG_L_IDENTIFY] = ROW("l_identify", SG_ROLE_ASK, 0, l_identify),
+    [SG_MSG_L_GAUGE] = ROW("l_gauge", SG_ROLE_ASK, 0, l_name),
+    [SG_MSG_L_GAUGED] = { "l_gauged", SG_ROLE_ANSWER, SG_L_GAUGE_COUNT, 0, NULL },
     [SG_MSG_L_IDENTIFIED] = ROW("l_identified", SG_ROLE_ANSWER, 0, l_identified),
 };

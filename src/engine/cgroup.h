@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "ctl/msg.h"
 #include "engine/ids.h"
 #include "engine/spec.h"
 
@@ -91,6 +92,10 @@ struct sg_use_now {
 /* Opens what sg_cgroup_usage() reads, too. */
 int sg_cgroup_use(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_use_now *ret_now,
                   struct sg_err *err);
+
+/* The files that tell it, open for reading: ctl/msg.h, SG_L_GAUGE_... The caller's to close.
+ * SG_UNSUPPORTED: not all of them are there. */
+int sg_cgroup_gauges(const struct sg_cgroup *g, int ret[SG_L_GAUGE_COUNT], struct sg_err *err);
 
 /* Closes descriptors. Directories stay until sg_cgroup_remove(). */
 void sg_cgroup_done(struct sg_cgroup *g);

@@ -172,3 +172,30 @@ int sg_cgroup_use(const struct sg_cgroup *g, struct sg_usage *ret, struct sg_use
     sg_cgroup_done(&open);
     return result;
 }
+
+int sg_cgroup_gauges(const struct sg_cgroup *g, int ret[SG_L_GAUGE_COUNT], struct sg_err *err)
+{
+    static const struct {
+        unsigned group[2]; /* v1, v2 */
+        const char *file[2];
+    } rows[SG_L_GAUGE_COUNT] = {
+        [SG_L_GAUGE_CPU] = { { SG_GROUP_CPUACCT, SG_CTRL_CPU }, { "cpuacct.usage", "cpu.stat" } },
+        [SG_L_GAUGE_MEM] = { { SG_CTRL_MEMORY, SG_CTRL_MEMORY },
+                             { "memory.usage_in_bytes", "memory.current" } },
+        [SG_L_GAUGE_MEM_PEAK] = { { SG_CTRL_MEMORY, SG_CTRL_MEMORY },
+                                  { "memory.max_usage_in_bytes", "memory.peak" } },
+    };
+    for (unsigned i = 0; i < SG_L_GAUGE_COUNT; i++) {
+        unsigned group = rows[i].group[g->is_v2];
+        if (group == SG_GROUP_CPUACCT && !*dir_of(g, group))
+            group = SG_CTRL_CPU; /* they are one hierarchy */
+        sg_auto_fd dir = open_group(g, group);
+        ret[i] = dir < 0 ? -1 : openat(dir, rows[i].file[g->is_v2], O_RDONLY | O_CLOEXEC);
+        if (ret[i] >= 0)
+            continue;
+        while (i-- > 0)
+            sg_drop_fd(&ret[i]);
+        return sg_fail(err, SG_UNSUPPORTED, "the cgroups here do not tell what a sandbox uses");
+    }
+    return 0;
+}

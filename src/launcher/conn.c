@@ -17,7 +17,8 @@ enum { MESSAGES_A_TURN = 8, MAX_QUEUED = 16384 };
 
 struct sg_sent {
     struct sg_sent *next;
-    int fd; /* a duplicate, or -1 */
+    int fds[SG_CTL_MAX_FDS]; /* duplicates */
+    unsigned fd_count;
     size_t n;
     uint8_t bytes[];
 };
@@ -51,7 +52,8 @@ static void drop_first(struct sg_conn *c)
     if (!c->queue)
         c->queue_end = &c->queue;
     c->queued--;
-    sg_close_p(&s->fd);
+    for (unsigned i = 0; i < s->fd_count; i++)
+        sg_close_p(&s->fds[i]);
     free(s);
 }
 
@@ -82,18 +84,22 @@ static void lose(struct sg_launcher *l, const char *why)
 }
 
 /* 1: sent. 0: no room. */
-static int try_send(struct sg_conn *c, const void *p, size_t n, int fd)
+static int try_send(struct sg_conn *c, const void *p, size_t n, const int *fds, unsigned fd_count)
 {
     struct sg_err err = { 0 };
-    if (sg_chan_send_bytes(c->io.fd, p, n, &fd, fd >= 0, false, &err) == 0)
+    if (sg_chan_send_bytes(c->io.fd, p, n, fds, fd_count, false, &err) == 0)
         return 1;
     return err.sys == EAGAIN || err.sys == ENOBUFS ? 0 : -1;
 }
 
-static void enqueue(struct sg_conn *c, int fd)
+static void enqueue(struct sg_conn *c, const int *fds, unsigned fd_count)
 {
     struct sg_sent *s = sg_alloc(sizeof *s + c->out.n);
-    s->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    for (s->fd_count = 0; s->fd_count < fd_count; s->fd_count++) {
+        s->fds[s->fd_count] = fcntl(fds[s->fd_count], F_DUPFD_CLOEXEC, 3);
+        if (s->fds[s->fd_count] < 0)
+            break; /* they notice that it is missing */
+    }
     s->n = c->out.n;
     memcpy(s->bytes, c->out.p, c->out.n);
     *c->queue_end = s;
@@ -105,7 +111,7 @@ static void flush(struct sg_launcher *l)
 {
     struct sg_conn *c = &l->conn;
     while (c->queue) {
-        int got = try_send(c, c->queue->bytes, c->queue->n, c->queue->fd);
+        int got = try_send(c, c->queue->bytes, c->queue->n, c->queue->fds, c->queue->fd_count);
         if (got < 0) /* its end is read from the socket, in its own time */
             return;
         if (got == 0)
@@ -115,7 +121,7 @@ static void flush(struct sg_launcher *l)
     (void)sg_io_want(l->loop, &c->io, c->queue ? EPOLLOUT : EPOLLIN, NULL);
 }
 
-void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
+void sg_conn_send_all(struct sg_launcher *l, struct sg_msg *m, const int *fds, unsigned n)
 {
     struct sg_conn *c = &l->conn;
     struct sg_err err = { 0 };
@@ -129,13 +135,18 @@ void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
             sg_conn_fail(l, m->id, &err);
         return;
     }
-    if (!c->queue && try_send(c, c->out.p, c->out.n, fd) != 0)
+    if (!c->queue && try_send(c, c->out.p, c->out.n, fds, n) != 0)
         return;
-    enqueue(c, fd);
+    enqueue(c, fds, n);
     if (c->queued > MAX_QUEUED)
         lose(l, "it does not read");
     else
         (void)sg_io_want(l->loop, &c->io, EPOLLOUT, NULL); /* what is not read must not wake us */
+}
+
+void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd)
+{
+    sg_conn_send_all(l, m, &fd, fd >= 0);
 }
 
 void sg_conn_ok(struct sg_launcher *l, uint32_t id)

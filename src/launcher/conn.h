@@ -30,5 +30,6 @@ void sg_conn_close(struct sg_launcher *l);
 
 /* Nothing happens when nobody is there. `fd` is borrowed; -1: none. Sets the epoch. */
 void sg_conn_send(struct sg_launcher *l, struct sg_msg *m, int fd);
+void sg_conn_send_all(struct sg_launcher *l, struct sg_msg *m, const int *fds, unsigned n);
 void sg_conn_ok(struct sg_launcher *l, uint32_t id);
 void sg_conn_fail(struct sg_launcher *l, uint32_t id, const struct sg_err *err);

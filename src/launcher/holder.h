@@ -26,8 +26,8 @@ struct sg_launcher;
 struct sg_holder {
     /* Making, claimed or ending. */
     bool (*has)(const struct sg_launcher *l, const char *sandbox);
-    /* L_CREATE, L_ADOPT, L_DESTROY, L_FREEZE, L_THAW, L_LIMIT, L_STATS, L_NET, L_SNAPSHOT, L_MOUNT,
-     * L_UNFOLD, L_RECLAIM. */
+    /* L_CREATE, L_ADOPT, L_DESTROY, L_FREEZE, L_THAW, L_LIMIT, L_STATS, L_GAUGE, L_NET, L_SNAPSHOT,
+     * L_MOUNT, L_UNFOLD, L_RECLAIM. */
     int (*answer)(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err);
     /* Ids of those that are claimed, from `*cursor` on; borrowed until the loop runs on. Sets it to
      * where to go on, 0: that was all. What comes and goes meanwhile neither hides nor repeats the

@@ -218,6 +218,7 @@ static const struct {
     [SG_MSG_L_RECLAIM] = { check_name, false },
     [SG_MSG_L_LIMIT] = { check_limit, false },
     [SG_MSG_L_STATS] = { check_name, false },
+    [SG_MSG_L_GAUGE] = { check_name, false },
     [SG_MSG_L_LIST] = { check_nothing, false },
     [SG_MSG_L_POOL] = { check_nothing, false },
     [SG_MSG_L_TEMPLATES] = { check_nothing, false },

@@ -207,6 +207,20 @@ static int stats(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *e
     return 0;
 }
 
+/* Who wants to know often, or soon, reads for himself. */
+static int gauge(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    const struct sg_box *b = find(l, m->l_name.sandbox.p, err);
+    int fds[SG_L_GAUGE_COUNT];
+    if (!b || sg_cgroup_gauges(&b->kept.cgroup, fds, err) < 0)
+        return -1;
+    struct sg_msg r = { .type = SG_MSG_L_GAUGED, .id = m->id };
+    sg_conn_send_all(l, &r, fds, SG_COUNT(fds));
+    for (unsigned i = 0; i < SG_COUNT(fds); i++)
+        sg_drop_fd(&fds[i]);
+    return 0;
+}
+
 /* ---- the storage pool ---- */
 
 static int snapshot(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
@@ -262,6 +276,7 @@ static int answer(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
         [SG_MSG_L_RECLAIM] = reclaim,
         [SG_MSG_L_LIMIT] = limit,
         [SG_MSG_L_STATS] = stats,
+        [SG_MSG_L_GAUGE] = gauge,
         [SG_MSG_L_NET] = net,
         [SG_MSG_L_SNAPSHOT] = snapshot,
         [SG_MSG_L_MOUNT] = sg_serve_volume,

@@ -293,6 +293,7 @@ void sg_usage_created(struct sg_sandbox *s);
 void sg_usage_reset(struct sg_sandbox *s, bool is_adopted);
 /* Asks for the last numbers; to be followed by the destroy. */
 void sg_usage_look(struct sg_sandbox *s);
+void sg_usage_count(struct sg_sandbox *s, const struct sg_stats *st); /* who has looked */
 void sg_usage_died(struct sg_sandbox *s, uint64_t cpu_ns); /* the launcher's last word on it */
 void sg_usage_net(struct sg_sandbox *s, uint64_t bytes_in, uint64_t bytes_out);
 const struct sg_labels *sg_sandbox_labels(struct sg_sandbox *s);

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "manager/gauge.h"
 #include "manager/life.h"
 #include "manager/task_internal.h"
 #include "manager/trace.h"
@@ -52,6 +53,7 @@ static void release(struct sg_task *t)
 {
     sg_later_cancel(t->m->loop, &t->go);
     sg_approval_leave(&t->waits);
+    sg_gauge_close(t->gauge);
     result_done(&t->r);
     free(t);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command of a task: started, fed, read to its end. */
 #include "base/auto.h"
+#include "manager/gauge.h"
 #include "manager/life.h"
 #include "manager/task_internal.h"
 
 #include "base/banned.h"
 
-enum { PIECE_BYTES = 32 << 10 };
+enum {
+    PIECE_BYTES = 32 << 10,
+    BRIEF_MS = 1000, /* what is on the disk for so short a time costs nothing */
+};
 
 /* ---- its input ---- */
 
@@ -49,6 +53,7 @@ static void ended(struct sg_task *t)
     const struct sg_exec *x = t->reader.exec;
     struct sg_sandbox *s = x->sandbox;
     struct sg_err err = { 0 };
+    struct sg_stats used;
     static const enum sg_task_ending endings[] = {
         [SG_EXEC_RUNNING] = SG_TASK_LOST, [SG_EXEC_EXIT] = SG_TASK_EXIT,
         [SG_EXEC_SIGNAL] = SG_TASK_CRASH, [SG_EXEC_TIMEOUT] = SG_TASK_TIMEOUT,
@@ -71,6 +76,9 @@ static void ended(struct sg_task *t)
     if (t->r.ending == SG_TASK_LOST) {
         (void)sg_fail(&err, SG_UNAVAILABLE, "the sandbox ended before the command");
         sg_task_end(t, SG_TASK_LOST, &err);
+    } else if (t->r.times.run < BRIEF_MS && sg_gauge_read(t->gauge, &used)) {
+        sg_usage_count(s, &used);
+        measured(t, &used, NULL);
     } else if (sg_manager_stats(s, &t->who, measured, t, &err) < 0) {
         measured(t, NULL, &err);
     }
@@ -164,6 +172,10 @@ void sg_task_exec(struct sg_task *t)
         .timeout_ms = t->spec->timeout_ms,
     };
     t->was_started = true;
-    if (sg_exec_start(s, &t->who, &spec, started, t, &err) < 0)
+    if (sg_exec_start(s, &t->who, &spec, started, t, &err) < 0) {
         sg_task_end(t, SG_TASK_REFUSED, &err);
+        return;
+    }
+    sg_gauge_close(t->gauge); /* of an attempt before */
+    t->gauge = sg_gauge_open(s);
 }

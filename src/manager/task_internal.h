@@ -6,6 +6,8 @@
 #include "manager/manager_internal.h"
 #include "manager/task.h"
 
+struct sg_gauge;
+
 struct sg_task {
     struct sg_manager *m;
     struct sg_who who;
@@ -30,6 +32,7 @@ struct sg_task {
     size_t written;
     struct sg_reader reader;
     bool is_reading;
+    struct sg_gauge *gauge; /* owned; NULL: none */
     size_t fed;
     struct sg_task *next, **link; /* of all of the manager's */
 };

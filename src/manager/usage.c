@@ -173,7 +173,14 @@ static uint64_t count_time(struct sg_sandbox *s, uint64_t mem_bytes, struct sg_u
     return ms;
 }
 
-static void count(struct sg_sandbox *s, const struct sg_msg_l_stated *st)
+static struct sg_stats stats_of(const struct sg_msg_l_stated *v)
+{
+    return (struct sg_stats) { v->mem_bytes, v->mem_peak_bytes, v->mem_limit_bytes,
+                               v->cpu_ns,    v->pids,           v->pids_peak,
+                               v->oom_kills, v->disk_bytes,     v->disk_used_bytes };
+}
+
+void sg_usage_count(struct sg_sandbox *s, const struct sg_stats *st)
 {
     struct sg_usage_row row = { 0 };
     const uint64_t ms = count_time(s, st->mem_bytes, &row);
@@ -202,8 +209,10 @@ static void answered(void *arg, struct sg_packet *p, const struct sg_err *err)
     struct sg_sandbox *s = arg;
 
     s->life->is_usage_asked = false;
-    if (!err && p && !s->manager->is_ending)
-        count(s, &p->msg.l_stated);
+    if (!err && p && !s->manager->is_ending) {
+        const struct sg_stats st = stats_of(&p->msg.l_stated);
+        sg_usage_count(s, &st);
+    }
     sg_life_drop(s);
 }
 
@@ -297,11 +306,8 @@ static void stats_answered(void *arg, struct sg_packet *p, const struct sg_err *
     struct sg_stats st = { 0 };
 
     if (!err) {
-        const struct sg_msg_l_stated *v = &p->msg.l_stated;
-        st = (struct sg_stats) { v->mem_bytes, v->mem_peak_bytes, v->mem_limit_bytes,
-                                 v->cpu_ns,    v->pids,           v->pids_peak,
-                                 v->oom_kills, v->disk_bytes,     v->disk_used_bytes };
-        count(a->s, v); /* who asks sees the cost of it, too */
+        st = stats_of(&p->msg.l_stated);
+        sg_usage_count(a->s, &st); /* who asks sees the cost of it, too */
     }
     a->cb(a->arg, err ? NULL : &st, err);
     sg_life_drop(a->s);

@@ -176,6 +176,7 @@ static const struct ask {
     [SG_MSG_L_RECLAIM] = { fill_name, SG_MSG_L_DONE },
     [SG_MSG_L_LIMIT] = { fill_create, SG_MSG_L_DONE },
     [SG_MSG_L_STATS] = { fill_name, SG_MSG_L_STATED },
+    [SG_MSG_L_GAUGE] = { fill_name, SG_MSG_L_GAUGED },
     [SG_MSG_L_LIST] = { fill_list, SG_MSG_L_LISTED },
     [SG_MSG_L_POOL] = { fill_none, SG_MSG_L_LISTED },
     [SG_MSG_L_TEMPLATES] = { fill_none, SG_MSG_L_LISTED },
@@ -241,6 +242,9 @@ static int check_answer(const struct question *q, const struct sg_packet *p, str
                        sg_msg_table[q->type].name, name);
     if (q->expected == SG_MSG_L_CELL && p->fd_count != 1)
         return sg_fail(err, SG_INTERNAL, "the launcher sent a cell without its connection");
+    if (q->expected == SG_MSG_L_GAUGED && p->fd_count != SG_L_GAUGE_COUNT)
+        return sg_fail(err, SG_INTERNAL, "the launcher sent %u gauges of %d", p->fd_count,
+                       SG_L_GAUGE_COUNT);
     if (q->expected == SG_MSG_L_WELCOME && p->msg.l_welcome.version != SG_CTL_VERSION)
         return sg_fail(err, SG_UNSUPPORTED, "the launcher speaks version %u, not %u",
                        p->msg.l_welcome.version, (unsigned)SG_CTL_VERSION);
@@ -478,6 +482,11 @@ void sg_tier_unfold(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, 
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
     sg_tier_send(sg_tier_question(t, SG_MSG_L_STATS, sandbox, cb, arg));
+}
+
+void sg_tier_gauge(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
+{
+    send_question(question(t, SG_MSG_L_GAUGE, sandbox, cb, arg));
 }
 
 void sg_tier_snapshot(struct sg_tier *t, const char *sandbox, const char *snapshot, uint32_t flags,

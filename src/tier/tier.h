@@ -70,6 +70,8 @@ void sg_tier_net(struct sg_tier *t, const char *sandbox, bool is_on, sg_tier_ans
 void sg_tier_unfold(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_STATED. */
 void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
+/* L_GAUGED, with the descriptors of what SG_L_GAUGE_... names. */
+void sg_tier_gauge(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg);
 /* L_SNAPPED: the files of the sandbox as a snapshot whose id the caller chose, on the disk. */
 void sg_tier_snapshot(struct sg_tier *t, const char *sandbox, const char *snapshot, uint32_t flags,
                       sg_tier_answer *cb, void *arg);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -69,7 +70,8 @@ struct rig {
     uint32_t more_flags;               /* SG_L_... */
     struct held *held;
     uint64_t cpu_ns, mem_bytes, oom_kills;
-    int handed_fd; /* what init answers OPEN with; 0: nothing */
+    const char *cpu_gauge; /* NULL: it tells nothing */
+    int handed_fd;         /* what init answers OPEN with; 0: nothing */
 };
 
 /* ---- the store, looked at from outside ---- */
@@ -211,6 +213,24 @@ static inline void reply_cell(struct rig *r, struct cell *c, uint32_t id)
     rig_reply(r, &m, id, &fd, 1);
 }
 
+/* As a v2 host has them where `cpu` is lines, as a v1 host where it is a number. */
+static inline void reply_gauges(struct rig *r, uint32_t id)
+{
+    char mem[24];
+    (void)snprintf(mem, sizeof mem, "%llu\n", (unsigned long long)r->mem_bytes);
+    const char *const texts[SG_L_GAUGE_COUNT] = { r->cpu_gauge ? r->cpu_gauge : "", mem, mem };
+    int fds[SG_L_GAUGE_COUNT];
+    struct sg_msg m = { .type = SG_MSG_L_GAUGED };
+
+    for (unsigned i = 0; i < SG_L_GAUGE_COUNT; i++) {
+        fds[i] = memfd_create("gauge", MFD_CLOEXEC);
+        assert_int_equal(write(fds[i], texts[i], strlen(texts[i])), strlen(texts[i]));
+    }
+    rig_reply(r, &m, id, fds, SG_L_GAUGE_COUNT);
+    for (unsigned i = 0; i < SG_L_GAUGE_COUNT; i++)
+        (void)close(fds[i]);
+}
+
 static inline void make_cell(struct rig *r, const char *sandbox, const char *template,
                              const struct sg_msg_l_create *l, uint32_t id)
 {
@@ -324,6 +344,9 @@ static inline void launcher_answer(struct rig *r, const struct sg_msg *q, struct
             .mem_bytes = r->mem_bytes, .cpu_ns = r->cpu_ns, .pids = 3, .oom_kills = r->oom_kills
         };
         break;
+    case SG_MSG_L_GAUGE:
+        reply_gauges(r, q->id);
+        return;
     case SG_MSG_L_LIST:
         reply_list(r, q->l_list.cursor, q->id);
         return;

@@ -220,6 +220,15 @@ static void limits_change_while_it_runs_and_all_or_nothing(void **state)
     assert_int_equal(r.now.pids, 1);
     assert_true(r.now.cpu_ns > 0 && r.now.cpu_ns != SG_UNKNOWN);
 
+    int gauges[SG_L_GAUGE_COUNT];
+    assert_ok(sg_cgroup_gauges(&k.cgroup, gauges, &err), err);
+    for (unsigned i = 0; i < SG_COUNT(gauges); i++) {
+        char text[512] = "";
+        assert_true(pread(gauges[i], text, sizeof text - 1, 0) > 0);
+        assert_true(text[0] > '0' && text[0] <= '9' ? true : strstr(text, "usage_usec ") != NULL);
+        (void)close(gauges[i]);
+    }
+
     /* It stores a file already: a disk of nothing is refused, and the memory stays. */
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/root/tmp/file", m.note.pid);

@@ -2,6 +2,7 @@
 /* Sandboxes in use: their clocks, what can be changed and seen of them, and lists of them. */
 #include "manager_rig.h"
 
+#include "manager/gauge.h"
 #include "base/banned.h"
 
 /* ---- time ---- */
@@ -183,6 +184,52 @@ static void note_oom(void *arg, bool has_oomed)
     *(int *)arg += has_oomed ? 1 : 100;
 }
 
+static void a_gauge_is_read_by_ourselves(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r, NULL);
+    struct sg_stats st;
+    static const struct {
+        const char *cpu;
+        uint64_t ns;
+    } rows[] = { { "1234567\n", 1234567 },
+                 { "usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n", 1234000 } };
+
+    r->mem_bytes = 5 << 20;
+    for (size_t i = 0; i < SG_COUNT(rows); i++) {
+        r->cpu_gauge = rows[i].cpu;
+        struct sg_gauge *g = sg_gauge_open(s);
+        assert_false(sg_gauge_read(g, &st)); /* it has not come yet */
+        rig_until(r, sg_gauge_read(g, &st));
+        assert_int_equal(st.cpu_ns, rows[i].ns);
+        assert_int_equal(st.mem_bytes, 5 << 20);
+        assert_int_equal(st.mem_peak_bytes, 5 << 20);
+        assert_true(st.disk_used_bytes == UINT64_MAX);
+        sg_gauge_close(g);
+    }
+    assert_int_equal(r->asked[SG_MSG_L_STATS], 0);
+}
+
+static void a_gauge_that_tells_nothing_is_none(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r, NULL);
+    struct sg_stats st;
+    static const char *const texts[] = { "", "soon\n", "99999999999999999999999\n" };
+
+    for (size_t i = 0; i < SG_COUNT(texts); i++) {
+        r->cpu_gauge = texts[i];
+        struct sg_gauge *g = sg_gauge_open(s);
+        rig_until(r, r->asked[SG_MSG_L_GAUGE] == i + 1);
+        rig_run_ms(r, 5);
+        assert_false(sg_gauge_read(g, &st));
+        sg_gauge_close(g);
+    }
+    sg_gauge_close(sg_gauge_open(s)); /* what comes is for nobody */
+    rig_until(r, r->asked[SG_MSG_L_GAUGE] == SG_COUNT(texts) + 1);
+    assert_false(sg_gauge_read(NULL, &st));
+}
+
 static void all_that_died_together_learn_of_the_lack_of_memory(void **state)
 {
     struct rig *r = *state;
@@ -280,6 +327,8 @@ int main(void)
         RIG_TEST(limits_change_while_it_runs_and_are_charged),
         RIG_TEST(metadata_is_replaced_and_survives),
         RIG_TEST(statistics_come_from_the_launcher_and_health_from_init),
+        RIG_TEST(a_gauge_is_read_by_ourselves),
+        RIG_TEST(a_gauge_that_tells_nothing_is_none),
         RIG_TEST(all_that_died_together_learn_of_the_lack_of_memory),
         RIG_TEST(what_a_sandbox_used_is_on_record_at_its_end),
         RIG_TEST(a_page_follows_the_one_before_even_when_its_last_is_gone),

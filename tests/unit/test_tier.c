@@ -196,6 +196,23 @@ static void a_cell_without_its_connection_is_no_cell(void **state)
     assert_int_equal(a.type, SG_MSG_L_CELL);
 }
 
+static void gauges_come_whole_or_not_at_all(void **state)
+{
+    struct rig *r = *state;
+    struct answer a = { .rig = r };
+    const struct sg_msg m = { .type = SG_MSG_L_GAUGED };
+
+    sg_tier_gauge(r->tier, "s1", take, &a);
+    assert_int_equal(hear(r), SG_MSG_L_GAUGE);
+    say(r, m, (int[]) { r->far }, 1);
+    assert_int_equal(a.err.kind, SG_INTERNAL);
+    a = (struct answer) { .rig = r };
+    sg_tier_gauge(r->tier, "s1", take, &a);
+    assert_int_equal(hear(r), SG_MSG_L_GAUGE);
+    say(r, m, (int[]) { r->far, r->far, r->far }, SG_L_GAUGE_COUNT);
+    assert_int_equal(a.type, SG_MSG_L_GAUGED);
+}
+
 static void another_version_is_refused(void **state)
 {
     struct rig *r = *state;
@@ -310,6 +327,7 @@ int main(void)
         TEST(the_welcome_says_which_tiers_are_missing_and_why),
         TEST(an_answer_of_another_type_is_an_error),
         TEST(a_cell_without_its_connection_is_no_cell),
+        TEST(gauges_come_whole_or_not_at_all),
         TEST(another_version_is_refused),
         TEST(what_is_gone_is_destroyed),
         TEST(only_a_window_is_with_the_launcher_and_none_is_forgotten),
