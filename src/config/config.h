@@ -47,6 +47,7 @@ struct sg_config {
     char *serve_storage;                  /* "auto", "image", "tmpfs", or a directory */
     uint64_t serve_storage_bytes;         /* of the image */
     struct sg_strlist serve_pool;         /* "TEMPLATE=NUMBER"; of one template the last counts */
+    uint64_t serve_pool_most;             /* of a template */
     uint64_t serve_max_sandboxes, serve_journal_bytes;
     uint64_t serve_started, serve_started_each;           /* with a start command running */
     uint64_t serve_max_visitors;                          /* of one sandbox */

@@ -3,8 +3,6 @@
  * page; nothing else lists options. Rows are ordered as --help shows them. */
 #include "config/option.h"
 
-#include <string.h>
-
 #include "base/auto.h"
 #include "config/check.h"
 #include "base/banned.h"
@@ -153,6 +151,10 @@ const struct sg_option sg_options[] = {
       .type = SG_OPTION_LIST, .commands = SG_FOR_SERVICE, .offset = AT(serve_pool),
       .fallback = "base=4", .arg = "TEMPLATE=NUMBER", .check = sg_check_pool,
       .help = "keep so many parked sandboxes ready" },
+    { .key = "serve.pool_most", .env = "SANDGLASS_POOL_MOST",
+      .type = SG_OPTION_COUNT, .commands = SG_FOR_SERVICE, .offset = AT(serve_pool_most),
+      .min = 0, .max = 1024, .fallback = "128", .arg = "NUMBER",
+      .help = "keep up to so many of a template where bursts take them (0: only serve.pool)" },
     { .key = "serve.started", .env = "SANDGLASS_STARTED",
       .type = SG_OPTION_COUNT, .commands = SG_FOR_SERVICE, .offset = AT(serve_started),
       .min = 0, .max = 256, .fallback = "8", .arg = "NUMBER",
@@ -557,44 +559,3 @@ const struct sg_option sg_options[] = {
 
 const size_t sg_option_count = SG_COUNT(sg_options);
 _Static_assert(SG_COUNT(sg_options) <= SG_MAX_OPTIONS, "sg_origins has a place for every option");
-
-/* "run" and "memory" against "run.memory"; no section: "" and "state_dir". */
-static bool is_key(const char *key, struct sg_str section, struct sg_str name)
-{
-    const char *dot = strchr(key, '.');
-    if (!dot)
-        return section.n == 0 && sg_str_is(name, key);
-    size_t n = (size_t)(dot - key);
-    return section.n == n && memcmp(section.p, key, n) == 0 && sg_str_is(name, dot + 1);
-}
-
-const struct sg_option *sg_option_find_key(struct sg_str section, struct sg_str name)
-{
-    for (size_t i = 0; i < sg_option_count; i++)
-        if (sg_options[i].key && is_key(sg_options[i].key, section, name))
-            return &sg_options[i];
-    return NULL;
-}
-
-const struct sg_option *sg_option_find_flag(struct sg_str flag, sg_command_set commands)
-{
-    for (size_t i = 0; i < sg_option_count; i++) {
-        const struct sg_option *o = &sg_options[i];
-        if (o->flag && (o->commands & commands) && sg_str_is(flag, o->flag))
-            return o;
-    }
-    return NULL;
-}
-
-const struct sg_option *sg_option_find_letter(char letter, sg_command_set commands)
-{
-    for (size_t i = 0; i < sg_option_count; i++)
-        if (letter && sg_options[i].letter == letter && (sg_options[i].commands & commands))
-            return &sg_options[i];
-    return NULL;
-}
-
-bool sg_option_takes_argument(const struct sg_option *o)
-{
-    return o->type != SG_OPTION_BOOL && o->type != SG_OPTION_SWITCH;
-}

@@ -378,7 +378,7 @@ static int start(struct sg_launcher *l, const struct sg_config *c, const struct 
     if (a->peer_fd < 0)
         sg_gate_find(l, (enum sg_lead)c->gate_lead);
     sg_oci_init(&l->oci, c, &l->set, l->gate.program != NULL);
-    if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, err) < 0)
+    if (sg_maker_init(l, c->serve_pool.v, c->serve_pool.n, (unsigned)c->serve_pool_most, err) < 0)
         return -1;
     l->can_freeze = can_freeze();
     l->can_reclaim = can_reclaim();

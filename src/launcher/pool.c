@@ -21,11 +21,11 @@
 /* So many at a time: one builds while the others' own processes do their part. */
 enum { MAX_MAKING = 3, MIN_FREE_MIB = 256, MIN_FREE_PART = 32 };
 
-static const uint64_t LEISURE_NS = 5 * MS; /* after the last one was taken */
-static const uint64_t BURST_NS = 100 * MS; /* but not longer than that */
-static const uint64_t BETWEEN_NS = 1 * MS; /* one and the next */
-enum { LOW_PART = 8 };                     /* of a pool: with less left nobody waits */
-static const uint64_t LOOK_NS = 2000 * MS; /* at pressure and at templates */
+static const uint64_t LEISURE_NS = 5 * MS;  /* after the last one was taken */
+static const uint64_t BURST_NS = 1000 * MS; /* but not longer than that */
+static const uint64_t BETWEEN_NS = 1 * MS;  /* one and the next */
+enum { LOW_PART = 8 };                      /* of a pool: with less left nobody waits */
+static const uint64_t LOOK_NS = 2000 * MS;  /* at pressure and at templates */
 static const uint64_t FIRST_PAUSE_NS = 500 * MS, LONGEST_PAUSE_NS = 30000 * MS;
 
 static struct sg_pool *new_pool(struct sg_launcher *l, enum sg_l_tier tier, const char *template,
@@ -62,9 +62,9 @@ static struct sg_pool *find(struct sg_launcher *l, enum sg_l_tier tier, const ch
 
 /* ---- the template ---- */
 
-static void end_parked(struct sg_pool *p)
+static void end_parked(struct sg_pool *p, unsigned left)
 {
-    while (p->parked)
+    while (p->parked_count > left)
         sg_box_end(p->parked); /* takes itself off the list */
 }
 
@@ -91,7 +91,7 @@ static int look_at_template(struct sg_pool *p, struct sg_err *err)
         p->looked_ns = now;
         return 0;
     }
-    end_parked(p);
+    end_parked(p, 0);
     sg_tmpl_unref(sg_take_ptr(&p->tmpl));
     p->tmpl = p->tier == SG_L_TIER_DOCKER ? sg_container_template(p->launcher, p->template)
                                           : sg_tmpl_open(p->launcher, p->template, err);
@@ -104,7 +104,7 @@ static int look_at_template(struct sg_pool *p, struct sg_err *err)
 static unsigned missing(const struct sg_pool *p)
 {
     const struct sg_maker *m = &p->launcher->maker;
-    const unsigned wanted = p->wish_count + (m->is_short ? 0 : p->wanted);
+    const unsigned wanted = p->wish_count + (m->is_short ? 0 : p->demand.wanted);
     const unsigned have = p->making + p->parked_count;
     return wanted > have ? wanted - have : 0;
 }
@@ -182,7 +182,7 @@ static void put_off(struct sg_pool *p)
     struct sg_maker *m = &p->launcher->maker;
     struct sg_loop *l = p->launcher->loop;
     const uint64_t now = sg_loop_now(l);
-    if (sg_timer_is_set(&m->leisure) && p->parked_count > p->wanted / LOW_PART &&
+    if (sg_timer_is_set(&m->leisure) && p->parked_count > p->demand.wanted / LOW_PART &&
         now - m->since_ns < BURST_NS)
         sg_timer_set(l, &m->leisure, now + LEISURE_NS);
 }
@@ -282,6 +282,7 @@ int sg_pool_take(struct sg_launcher *l, const struct sg_msg_l_create *c, struct 
     struct sg_pool *p = pool_for(l, c);
     if (look_at_template(p, err) < 0)
         return -1;
+    sg_demand_take(&p->demand, sg_loop_now(l->loop));
     *ret = p->wishes ? NULL : pop_parked(p);
     put_off(p);
     *ret_pool = p;
@@ -372,7 +373,7 @@ static void drop_idle(struct sg_launcher *l)
 {
     for (struct sg_pool **at = &l->maker.pools; *at;) {
         struct sg_pool *p = *at;
-        if (p->wanted || p->parked || p->making || p->wishes) {
+        if (p->demand.wanted || p->parked || p->making || p->wishes) {
             at = &p->next;
             continue;
         }
@@ -391,11 +392,14 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
                is_short ? "memory is short: nothing is parked" : "memory is there again");
     l->maker.is_short = is_short;
     for (struct sg_pool *p = l->maker.pools; p; p = p->next) {
+        sg_demand_look(&p->demand, now_ns);
         if (is_short)
-            end_parked(p);
+            end_parked(p, 0);
         else if (p->tmpl && !is_current(p)) {
-            end_parked(p);
+            end_parked(p, 0);
             sg_tmpl_unref(sg_take_ptr(&p->tmpl));
+        } else {
+            end_parked(p, p->demand.wanted);
         }
     }
     drop_idle(l);
@@ -420,7 +424,8 @@ static const char *split_tier(const char *text, enum sg_l_tier *ret)
     return text;
 }
 
-int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err)
+int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, unsigned most,
+                  struct sg_err *err)
 {
     l->maker.step.call = step_now;
     l->maker.leisure.fire = step_at_leisure;
@@ -438,7 +443,8 @@ int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_
         if (strcmp(name, "host") != 0 && tier != SG_L_TIER_DOCKER &&
             sg_template_check_name(name, err) < 0)
             return sg_wrap(err, "serve.pool");
-        find(l, tier, name, 0)->wanted = (unsigned)count;
+        sg_demand_init(&find(l, tier, name, 0)->demand, (unsigned)count,
+                       count && tier == SG_L_TIER_CELL ? most : 0);
     }
     return 0;
 }
@@ -464,7 +470,7 @@ void sg_maker_end(struct sg_launcher *l)
     sg_timer_stop(l->loop, &l->maker.leisure);
     sg_maker_forget_all(l);
     for (struct sg_pool *p = l->maker.pools; p; p = p->next)
-        end_parked(p);
+        end_parked(p, 0);
     for (struct sg_box *b = l->boxes, *next; b; b = next) {
         next = b->all_next;
         if (b->state == SG_BOX_MAKING)

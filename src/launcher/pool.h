@@ -9,12 +9,15 @@
  *     Two things cannot be: how many processes a kernel behind a further wall runs, and which
  *     volumes it has. Whoever wants another number than the usual, or volumes, waits in a pool of
  *     its own, in which nothing is kept ready.
- * O4. Parked cells give way when memory is short, and when their template is replaced. */
+ * O4. A pool grows where bursts take more than it has (demand.h), but only one that the settings
+ *     name, and only of cells: whoever parks a container pays for a kernel or an Engine with it.
+ * O5. Parked cells give way when memory is short, and when their template is replaced. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "launcher/box.h"
+#include "launcher/demand.h"
 #include "launcher/tmpl.h"
 #include "loop/loop.h"
 
@@ -35,9 +38,9 @@ struct sg_pool {
     uint64_t pids; /* behind a further wall; 0: the usual */
     /* The same: of one create, and of no other. Owned; as of L_CREATE. */
     struct sg_texts mounts;
-    unsigned wanted;      /* from the settings */
-    struct sg_tmpl *tmpl; /* NULL: not open */
-    uint64_t looked_ns;   /* when it was seen to be current */
+    struct sg_demand demand; /* how many are kept ready */
+    struct sg_tmpl *tmpl;    /* NULL: not open */
+    uint64_t looked_ns;      /* when it was seen to be current */
     struct sg_box *parked, **parked_end;
     unsigned parked_count, making;
     struct sg_wish *wishes, **wishes_end; /* owned */
@@ -62,8 +65,9 @@ struct sg_maker {
     bool has_place;
 };
 
-/* `list` is that of the setting: "[TIER:]TEMPLATE=NUMBER". */
-int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, struct sg_err *err);
+/* `list` is that of the setting: "[TIER:]TEMPLATE=NUMBER"; `most`: how far a pool may grow. */
+int sg_maker_init(struct sg_launcher *l, char *const *list, size_t n, unsigned most,
+                  struct sg_err *err);
 void sg_maker_begin(struct sg_launcher *l);
 /* What could not be made before may be to be had now. */
 void sg_maker_look(struct sg_launcher *l);

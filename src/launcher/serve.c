@@ -94,7 +94,7 @@ static int pool(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *er
     for (const struct sg_pool *p = l->maker.pools; p && n < MAX_NAMES; p = p->next)
         if (!p->pids && !p->mounts.count) /* of those nothing is kept */
             names[n++] = sg_printf("%s%s%s %u %u", p->tier ? sg_tiers[p->tier].name : "",
-                                   p->tier ? ":" : "", p->template, p->parked_count, p->wanted);
+                                   p->tier ? ":" : "", p->template, p->parked_count, p->demand.wanted);
     names[n] = NULL;
     int ret = answer_list(l, m->id, names, l->maker.is_short, err);
     free_names(names);
@@ -283,6 +283,7 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_RECLAIM] = of_one,
     [SG_MSG_L_LIMIT] = of_one,
     [SG_MSG_L_STATS] = of_one,
+    [SG_MSG_L_GAUGE] = of_one,
     [SG_MSG_L_LIST] = list,
     [SG_MSG_L_TEMPLATES] = templates,
     [SG_MSG_L_POOL] = pool,
