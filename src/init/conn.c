@@ -18,6 +18,7 @@ void sg_conn_begin(struct sg_init *in)
 {
     struct sg_msg ready = { .type = SG_MSG_READY, .ready = { SG_CTL_VERSION, (uint32_t)getpid() } };
     sg_outbox_send(in, &ready, -1);
+    sg_users_read_ahead(&in->users); /* while nobody waits */
 }
 
 static void drop(struct sg_init *in)

@@ -152,6 +152,12 @@ static struct sg_str content(struct sg_user_file *f)
     return (struct sg_str) { (const char *)f->bytes.p, f->bytes.n };
 }
 
+void sg_users_read_ahead(struct sg_users *u)
+{
+    (void)content(&u->passwd);
+    (void)content(&u->group);
+}
+
 /* "uid" or "uid:gid"; false when it is a name. */
 static bool parse_ids(const char *who, uid_t *ret_uid, gid_t *ret_gid, bool *ret_has_gid)
 {

@@ -43,6 +43,8 @@ struct sg_users {
 };
 
 void sg_users_init(struct sg_users *u);
+/* What the first question will want to know. */
+void sg_users_read_ahead(struct sg_users *u);
 void sg_users_done(struct sg_users *u);
 
 /* `who`: "" for init's own, a name, "uid" or "uid:gid". With `is_one_user` anything that is not

@@ -81,6 +81,20 @@ def test_creates_beyond_the_pool_are_made_on_the_spot(launcher):
         assert run_inside(init, "true")[0] == 0
 
 
+def test_a_pool_grows_with_a_burst_and_not_over_the_most(run_dir):
+    with Launcher(run_dir, pool=[f"{TEMPLATE}=2"], pool_most=5) as one:
+        one.await_parked(2, TEMPLATE)
+        numbers = [one.send("l_create", sandbox=new_id(), template=TEMPLATE) for _ in range(8)]
+        while numbers:
+            message = one.receive()
+            if message["id"] in numbers:
+                assert message["type"] == "l_cell"
+                os.close(message["fds"][0])
+                numbers.remove(message["id"])
+        one.await_parked(5, TEMPLATE)
+        assert f"{TEMPLATE} 5 5" in one.ask("l_pool")["names"]
+
+
 def test_limits_of_a_create_are_those_of_the_cell(launcher):
     cell = launcher.create(TEMPLATE, mem_bytes=96 * MIB, cpu_milli=250, pids=20, disk_bytes=10 * MIB)
     assert cell["disk_bytes"] == 10 * MIB

@@ -189,11 +189,12 @@ def new_id():
 class Launcher(Channel):
     """A launcher of our own, without a daemon: we are it."""
 
-    def __init__(self, run_dir, pool=(), state_dir=None, env=None, hello=True, uid=None):
+    def __init__(self, run_dir, pool=(), state_dir=None, env=None, hello=True, uid=None, pool_most=0):
         self.run_dir = pathlib.Path(run_dir)
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         config = self.run_dir.parent / f"{self.run_dir.name}.toml"
-        config.write_text("[serve]\npool = [" + ", ".join(f'"{p}"' for p in ["base=0", *pool]) + "]\n")
+        config.write_text("[serve]\npool = [" + ", ".join(f'"{p}"' for p in ["base=0", *pool]) +
+                          f"]\npool_most = {pool_most}\n")
         environment = {"PATH": os.environ["PATH"], "HOME": "/root",
                        "SANDGLASS_CONFIG": str(config), "SANDGLASS_RUN_DIR": str(run_dir)}
         if state_dir:
