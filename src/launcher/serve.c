@@ -93,8 +93,9 @@ static int pool(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *er
     size_t n = 0;
     for (const struct sg_pool *p = l->maker.pools; p && n < MAX_NAMES; p = p->next)
         if (!p->pids && !p->mounts.count) /* of those nothing is kept */
-            names[n++] = sg_printf("%s%s%s %u %u", p->tier ? sg_tiers[p->tier].name : "",
-                                   p->tier ? ":" : "", p->template, p->parked_count, p->demand.wanted);
+            names[n++] =
+                sg_printf("%s%s%s %u %u", p->tier ? sg_tiers[p->tier].name : "", p->tier ? ":" : "",
+                          p->template, p->parked_count, p->demand.wanted);
     names[n] = NULL;
     int ret = answer_list(l, m->id, names, l->maker.is_short, err);
     free_names(names);

@@ -486,7 +486,7 @@ void sg_tier_stats(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, v
 
 void sg_tier_gauge(struct sg_tier *t, const char *sandbox, sg_tier_answer *cb, void *arg)
 {
-    send_question(question(t, SG_MSG_L_GAUGE, sandbox, cb, arg));
+    sg_tier_send(sg_tier_question(t, SG_MSG_L_GAUGE, sandbox, cb, arg));
 }
 
 void sg_tier_snapshot(struct sg_tier *t, const char *sandbox, const char *snapshot, uint32_t flags,
