@@ -34,11 +34,13 @@ static int write_all(struct sg_api *api, int fd, uint64_t *bytes, struct sg_err 
     return (int)n;
 }
 
-static int ask(struct sg_api *api, const char *id, struct sg_err *err)
+static int ask(struct sg_api *api, const char *id, bool is_whole, struct sg_err *err)
 {
     sg_auto_buf target;
     sg_buf_init(&target, SG_API_MAX_PATH);
     sg_api_path(&target, sg_id_is_valid(id, 's') ? "sandboxes" : "snapshots", id, "export");
+    if (is_whole)
+        sg_api_query(&target, "whole", "1");
     if (sg_http_send(&api->http, "GET", sg_buf_cstr(&target), NULL, NULL, err) < 0 ||
         sg_http_receive(&api->http, err) < 0)
         return -1;
@@ -71,7 +73,8 @@ int sg_cmd_snapshots_export(struct sg_cli *cli)
     uint64_t bytes = 0;
     sg_buf_init(&out, 4096);
     sg_api_open(&api, cli);
-    if (ask(&api, cli->args[0], &err) < 0 || export_to(&api, path, &bytes, &err) < 0)
+    if (ask(&api, cli->args[0], cli->config.whole, &err) < 0 ||
+        export_to(&api, path, &bytes, &err) < 0)
         return sg_cli_fail(cli, &err);
     if (strcmp(path, "-") == 0)
         return 0;

@@ -14,6 +14,7 @@
 
 struct sg_progress {
     bool is_silent, is_terminal;
+    int report_fd; /* 0 (unset): none; else each line goes there as {"say": ...} */
     pid_t ticker;  /* follows a descriptor while we are busy; 0: none */
     int ticker_fd; /* closing it ends the ticker */
 };
@@ -48,6 +49,14 @@ struct sg_import {
     bool takes_images;
     const char *image, *platform;
     bool is_idmapped; /* set by sg_import_begin() */
+    /* Of an image that gets no name of its own but one by its digest, which is told here, and stays
+     * in use by us (image/store.h). NULL: `name` it is. Where it is stored already, that is it. */
+    struct sg_unnamed *unnamed;
+};
+
+struct sg_unnamed {
+    char name[SG_IMAGE_NAME];
+    int fd; /* owned by the caller; -1: not stored */
 };
 
 struct sg_import_result {
@@ -110,6 +119,10 @@ struct sg_leaving {
  * name in it. */
 int sg_leaving_make(struct sg_leaving *l, const struct sg_cli *cli, const char *name,
                     const char *reference, struct sg_progress *p, struct sg_err *err);
+/* The same of one that is open. */
+int sg_leaving_of(struct sg_leaving *l, const char *state_dir, const struct sg_template *t,
+                  const char *reference, struct sg_progress *p, struct sg_err *err);
+int sg_leaving_write(struct sg_leaving *l, int fd, struct sg_err *err); /* as one archive */
 void sg_leaving_done(struct sg_leaving *l);
 #define sg_auto_leaving __attribute__((cleanup(sg_leaving_done))) struct sg_leaving
 

@@ -196,19 +196,18 @@ static int write_config(const struct sg_template *t, struct sg_err *err)
 }
 
 /* Any other template: its root is packed, in a cell. */
-static int make_image(struct sg_leaving *l, const struct sg_cli *cli, const struct sg_template *t,
+static int make_image(struct sg_leaving *l, const char *state_dir, const struct sg_template *t,
                       struct sg_progress *p, struct sg_err *err)
 {
     const struct sg_import as = { .name = t->name, .origin = "template" };
     sg_auto_template host = { .lock_fd = -1 };
     sg_auto_fd config = write_config(t, err);
-    sg_auto_free char *dir =
-        sg_printf("%s/templates/%s/parts", cli->config.state_dir, l->stage.name);
+    sg_auto_free char *dir = sg_printf("%s/templates/%s/parts", state_dir, l->stage.name);
     sg_auto_buf summary;
     sg_buf_init(&summary, DOCUMENT_BYTES);
     struct sg_layer_numbers n;
     const struct sg_jval *described;
-    if (config < 0 || sg_template_open(cli->config.state_dir, "host", &host, err) < 0)
+    if (config < 0 || sg_template_open(state_dir, "host", &host, err) < 0)
         return -1;
     if (mkdirat(l->stage.fd, "parts", 0700) < 0)
         return sg_fail_sys(err, "make a directory for the image");
@@ -244,27 +243,36 @@ static int open_layout(struct sg_leaving *l, struct sg_err *err)
     return 0;
 }
 
-int sg_leaving_make(struct sg_leaving *l, const struct sg_cli *cli, const char *name,
-                    const char *reference, struct sg_progress *p, struct sg_err *err)
+int sg_leaving_of(struct sg_leaving *l, const char *state_dir, const struct sg_template *t,
+                  const char *reference, struct sg_progress *p, struct sg_err *err)
 {
     *l = (struct sg_leaving) { .stage = { .store_fd = -1, .fd = -1 }, .dir_fd = -1 };
     sg_arena_init(&l->arena, SG_OCI_ARENA);
-    bool is_rootless;
-    sg_auto_template t = { .lock_fd = -1 };
-    if (strcmp(name, "host") == 0)
-        return sg_fail(err, SG_INVALID, "'host' is the machine itself; it does not leave it");
-    if (sg_template_check_name(name, err) < 0 || sg_run_prepare(&is_rootless, err) < 0 ||
-        sg_template_open(cli->config.state_dir, name, &t, err) < 0 ||
-        sg_stage_new(cli->config.state_dir, &l->stage, err) < 0 || open_layout(l, err) < 0)
+    if (sg_stage_new(state_dir, &l->stage, err) < 0 || open_layout(l, err) < 0)
         return -1;
-    if (t.manifest ? take_image(l, &t, err) < 0 : make_image(l, cli, &t, p, err) < 0)
-        return sg_wrap(err, "template '%s'", name);
+    if (t->manifest ? take_image(l, t, err) < 0 : make_image(l, state_dir, t, p, err) < 0)
+        return sg_wrap(err, "template '%s'", t->name);
     sg_auto_buf version;
     sg_buf_init(&version, 64);
     sg_buf_add_str(&version, "{\"imageLayoutVersion\":\"1.0.0\"}");
     if (put_file(l, "oci-layout", &version, err) < 0 || put_index(l, reference, err) < 0)
         return -1;
     return put_docker_list(l, reference, err);
+}
+
+int sg_leaving_make(struct sg_leaving *l, const struct sg_cli *cli, const char *name,
+                    const char *reference, struct sg_progress *p, struct sg_err *err)
+{
+    const char *state_dir = cli->config.state_dir;
+    bool is_rootless;
+    sg_auto_template t = { .lock_fd = -1 };
+    *l = (struct sg_leaving) { .stage = { .store_fd = -1, .fd = -1 }, .dir_fd = -1 };
+    if (strcmp(name, "host") == 0)
+        return sg_fail(err, SG_INVALID, "'host' is the machine itself; it does not leave it");
+    if (sg_template_check_name(name, err) < 0 || sg_run_prepare(&is_rootless, err) < 0 ||
+        sg_template_open(state_dir, name, &t, err) < 0)
+        return -1;
+    return sg_leaving_of(l, state_dir, &t, reference, p, err);
 }
 
 void sg_leaving_done(struct sg_leaving *l)
@@ -281,7 +289,7 @@ static int put_bytes(void *arg, const void *p, size_t n, struct sg_err *err)
     return sg_out_write(*(int *)arg, p, n, err);
 }
 
-static int write_archive(struct sg_leaving *l, int fd, struct sg_err *err)
+int sg_leaving_write(struct sg_leaving *l, int fd, struct sg_err *err)
 {
     static const char *const first[] = { "oci-layout", "index.json", "manifest.json", "blobs",
                                          "blobs/sha256" };
@@ -304,7 +312,7 @@ static int write_file(struct sg_leaving *l, const char *path, bool replaces, str
     if (strcmp(path, "-") == 0) {
         if (isatty(STDOUT_FILENO))
             return sg_fail(err, SG_INVALID, "an archive is nothing for a terminal; name a file");
-        return write_archive(l, STDOUT_FILENO, err);
+        return sg_leaving_write(l, STDOUT_FILENO, err);
     }
     if (!replaces && access(path, F_OK) == 0)
         return sg_fail(err, SG_CONFLICT, "%s exists; --force replaces it", sg_quote(path).s);
@@ -312,7 +320,7 @@ static int write_file(struct sg_leaving *l, const char *path, bool replaces, str
     sg_auto_fd fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return sg_fail_sys(err, "write %s", sg_quote(path).s);
-    int done = write_archive(l, fd, err);
+    int done = sg_leaving_write(l, fd, err);
     if (done == 0 && (fsync(fd) < 0 || rename(aside, path) < 0))
         done = sg_fail_sys(err, "write %s", sg_quote(path).s);
     if (done < 0)

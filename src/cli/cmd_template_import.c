@@ -202,6 +202,20 @@ static int write_meta(const struct sg_template *t, int stage_fd, struct sg_err *
     return sg_out_write(fd, text.p, text.n, err);
 }
 
+static int keep_unnamed(const struct sg_import *in, struct sg_stage *stage,
+                        const struct sg_import_result *r, struct sg_err *err)
+{
+    struct sg_unnamed *u = in->unnamed;
+    if (!r->digest.s[0])
+        return sg_fail(err, SG_DENIED, "the archive has no image in it");
+    sg_templates_image_name(r->digest.s, in->grants_sudo, u->name);
+    if (sg_stage_commit(stage, u->name, false, err) == 0)
+        u->fd = sg_stage_use(stage, u->name, err);
+    else if (err->kind == SG_CONFLICT) /* it has this digest, so it is this one */
+        u->fd = sg_templates_use(stage->store_fd, u->name, err);
+    return u->fd < 0 ? -1 : 0;
+}
+
 int sg_import_commit(const struct sg_import *in, struct sg_stage *stage, struct sg_template *t,
                      const struct sg_import_result *r, struct sg_progress *p, struct sg_err *err)
 {
@@ -216,7 +230,8 @@ int sg_import_commit(const struct sg_import *in, struct sg_stage *stage, struct 
     sg_progress_say(p, "%s: writing to disk", in->name);
     if (write_meta(t, stage->fd, err) < 0)
         return -1;
-    return sg_stage_commit(stage, in->name, in->replaces, err);
+    return in->unnamed ? keep_unnamed(in, stage, r, err)
+                       : sg_stage_commit(stage, in->name, in->replaces, err);
 }
 
 int sg_import_begin(struct sg_import *in, struct sg_template *host, struct sg_stage *stage,
@@ -228,7 +243,8 @@ int sg_import_begin(struct sg_import *in, struct sg_template *host, struct sg_st
         sg_template_open(in->state_dir, "host", host, err) < 0 ||
         sg_stage_new(in->state_dir, stage, err) < 0)
         return -1;
-    if (!in->replaces && faccessat(stage->store_fd, in->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    if (!in->unnamed && !in->replaces &&
+        faccessat(stage->store_fd, in->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return sg_fail(err, SG_CONFLICT, "template '%s' exists; remove it first or use --force",
                        in->name);
     if (mkdirat(stage->fd, "root", 0755) < 0)

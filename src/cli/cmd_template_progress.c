@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/json.h"
 #include "cli/cmd_template.h"
+#include "cli/out.h"
 #include "base/banned.h"
 
 enum { TICK_MS = 200, MAX_LINE = 160 };
@@ -31,6 +33,21 @@ static void show(bool is_terminal, const char *line)
     (void)!write(STDERR_FILENO, text, (size_t)n);
 }
 
+/* That nobody reads it is found out by whoever has more to say. */
+static void report(int fd, const char *line)
+{
+    struct sg_err ignored;
+    struct sg_json j;
+    sg_auto_buf out;
+    sg_buf_init(&out, 8 * MAX_LINE);
+    sg_json_init(&j, &out);
+    sg_json_open(&j, '{');
+    sg_json_put_str(&j, "say", line);
+    sg_json_close(&j, '}');
+    sg_buf_add_str(&out, "\n");
+    (void)sg_out_write(fd, out.p, out.n, &ignored);
+}
+
 static void stop_ticker(struct sg_progress *p)
 {
     sg_drop_fd(&p->ticker_fd);
@@ -42,14 +59,17 @@ static void stop_ticker(struct sg_progress *p)
 void sg_progress_say(struct sg_progress *p, const char *fmt, ...)
 {
     stop_ticker(p);
-    if (p->is_silent)
+    if (p->is_silent && !p->report_fd)
         return;
     char line[MAX_LINE];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    show(p->is_terminal, line);
+    if (p->report_fd)
+        report(p->report_fd, line);
+    else
+        show(p->is_terminal, line);
 }
 
 _Noreturn static void tick(const char *what, int fd, uint64_t total, int end_fd)

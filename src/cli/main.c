@@ -11,6 +11,7 @@
 #include "base/hint.h"
 #include "cli/cmd.h"
 #include "cli/help.h"
+#include "cli/image_work.h"
 #include "cli/opt.h"
 #include "cli/out.h"
 #include "base/banned.h"
@@ -90,7 +91,7 @@ const struct sg_command sg_commands[] = {
       .min_args = 1, .max_args = -1, .run = sg_cmd_snapshots_rm },
     { .name = "snapshots export", .tail = "[options] ID FILE", .bit = SG_FOR_SNAPSHOTS_EXPORT, .is_client = true,
       .summary = "Write a sandbox or snapshot to one file, for another machine.",
-      .examples = { "snapshots export ID work.sandbox", "snapshots export work:v1 - | ssh HOST sandglass snapshots import -" },
+      .examples = { "snapshots export --whole ID work.sandbox", "snapshots export work:v1 - | ssh HOST sandglass snapshots import -" },
       .min_args = 2, .max_args = 2, .words = "@sandboxes", .run = sg_cmd_snapshots_export },
     { .name = "snapshots import", .tail = "[options] FILE", .bit = SG_FOR_SNAPSHOTS_IMPORT, .is_client = true,
       .summary = "Make a sandbox, or a snapshot, of such a file.",
@@ -417,6 +418,8 @@ static void fill_stdio(void)
 int main(int argc, char **argv)
 {
     fill_stdio();
+    if (argc == 1 && strcmp(argv[0], "sandglass-image") == 0)
+        return sg_image_work();
     struct sg_cli cli = { .config = { .json = asks_for_json(argc, argv) } };
     const char *first = argc > 1 ? argv[1] : "--help";
     const char *second = argc > 2 ? argv[2] : NULL;

@@ -112,6 +112,7 @@ struct sg_config {
     uint64_t count;              /* fork */
     bool cascade, drop_memory;   /* snapshots rm; pause */
     bool keep_snapshot;          /* snapshots import */
+    bool whole;                  /* snapshots export */
     bool dry_run;                /* gc */
     uint64_t days, layer_days, checkpoint_every; /* gc; gc; create */
     struct sg_strlist captures;                  /* create */

@@ -148,6 +148,7 @@ enum sg_msg_type {
     SG_MSG_L_IDENTIFIED,
     /* daemon to launcher */
     SG_MSG_L_UNFOLD,
+    SG_MSG_L_IMAGE,
     /* daemon to launcher; launcher to daemon, unasked: how much of its memory went */
     SG_MSG_L_RECLAIM,
     SG_MSG_L_RECLAIMED,

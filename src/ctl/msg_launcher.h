@@ -23,7 +23,9 @@ enum { SG_L_GAUGE_CPU, SG_L_GAUGE_MEM, SG_L_GAUGE_MEM_PEAK, SG_L_GAUGE_COUNT };
 
 #define SG_CTL_LAYER "/dev/shm/layer" /* where L_UNFOLD shows a cell its own writable layer */
 enum { SG_L_READ_ONLY = 1 };          /* L_MOUNT flags */
-enum { SG_L_STAY_FROZEN = 1 };        /* L_SNAPSHOT flags */
+/* L_IMAGE: descriptors of the one that works on templates (cli/image_work.h). */
+enum { SG_L_IMAGE_ASKED, SG_L_IMAGE_SAYS, SG_L_IMAGE_DATA, SG_L_IMAGE_FD_COUNT };
+enum { SG_L_STAY_FROZEN = 1 };                 /* L_SNAPSHOT flags */
 enum { SG_L_FULL = 1, SG_L_NOT_COUNTING = 2 }; /* L_STORED flags */
 /* L_STORED reclaim; as in engine/reclaim.h */
 enum sg_l_reclaim { SG_L_KEPT, SG_L_FILES_GO, SG_L_ALL_GOES, SG_L_RECLAIM_COUNT };
@@ -102,6 +104,7 @@ struct sg_msg_l_identify {
 };
 struct sg_msg_l_identified {
     uint64_t stamp; /* of what the name leads to: another after every import or build; never 0 */
+    struct sg_text identity; /* the same on every machine that has the same; "": not known */
 };
 struct sg_msg_l_reclaimed {
     struct sg_text sandbox;

@@ -179,9 +179,10 @@ static const struct sg_field l_rules[] = { U64(l_rules, stamp),
                                            U32(l_rules, which, SG_RULE_FILE_COUNT - 1) };
 static const struct sg_field l_ruled[] = { U64(l_ruled, stamp) };
 static const struct sg_field l_identify[] = { TEXT(l_identify, template, SG_CTL_MAX_TAG) };
-static const struct sg_field l_identified[] = { U64(l_identified, stamp) };
 static const struct sg_field l_reclaimed[] = { TEXT(l_reclaimed, sandbox, SG_CTL_MAX_TAG),
                                                U64(l_reclaimed, bytes) };
+static const struct sg_field l_identified[] = { U64(l_identified, stamp),
+                                                TEXT(l_identified, identity, LABEL_MAX) };
 static const struct sg_field l_ended[] = { TEXT(l_ended, sandbox, SG_CTL_MAX_TAG),
                                            U32(l_ended, cause, SG_L_END_KILLED),
                                            U64(l_ended, oom_kills), U64(l_ended, cpu_ns) };
@@ -389,5 +390,6 @@ const struct sg_msg_desc sg_msg_table[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_IDENTIFY] = ROW("l_identify", SG_ROLE_ASK, 0, l_identify),
     [SG_MSG_L_GAUGE] = ROW("l_gauge", SG_ROLE_ASK, 0, l_name),
     [SG_MSG_L_GAUGED] = { "l_gauged", SG_ROLE_ANSWER, SG_L_GAUGE_COUNT, 0, NULL },
+    [SG_MSG_L_IMAGE] = { "l_image", SG_ROLE_ASK, SG_L_IMAGE_FD_COUNT, 0, NULL },
     [SG_MSG_L_IDENTIFIED] = ROW("l_identified", SG_ROLE_ANSWER, 0, l_identified),
 };

@@ -68,6 +68,15 @@ int sg_templates_use(int store_fd, const char *name, struct sg_err *err)
     return sg_fail(err, SG_UNAVAILABLE, "template %s keeps changing", sg_quote(name).s);
 }
 
+/* ---- images without a name ---- */
+
+/* The same files with set-id bits are another template. */
+void sg_templates_image_name(const char *hex, bool grants_sudo, char ret[SG_IMAGE_NAME])
+{
+    (void)snprintf(ret, SG_IMAGE_NAME, SG_TEMPLATES_IMAGE_PREFIX "%c%.*s", grants_sudo ? '1' : '0',
+                   SG_IMAGE_NAME_HEX - 1, hex);
+}
+
 /* ---- pins: empty files, pins/<id> ---- */
 
 #define PINS "pins"
@@ -187,9 +196,22 @@ void sg_templates_sweep(int store_fd, const char *keep_host)
     while ((d = readdir(dir))) {
         bool is_old_host = keep_host && sg_starts_with(d->d_name, SG_TEMPLATES_HOST_PREFIX) &&
                            strcmp(d->d_name, keep_host) != 0;
-        if (is_old_host || sg_starts_with(d->d_name, SG_TEMPLATES_NEW_PREFIX))
+        if (is_old_host || sg_starts_with(d->d_name, SG_TEMPLATES_NEW_PREFIX) ||
+            sg_templates_is_image(d->d_name))
             sweep_one(store_fd, d->d_name);
     }
+}
+
+bool sg_templates_has_spare(int store_fd)
+{
+    bool has = false;
+    int dup_fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_dir dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+    for (struct dirent *d; dir && !has && (d = readdir(dir));) {
+        sg_auto_fd fd = sg_templates_is_image(d->d_name) ? open_dir(store_fd, d->d_name) : -1;
+        has = fd >= 0 && !has_pins(fd) && lock_dir(fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    return has;
 }
 
 int sg_stage_new(const char *state_dir, struct sg_stage *ret, struct sg_err *err)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -25,6 +26,9 @@ int sg_templates_remove(int store_fd, const char *name, struct sg_err *err);
  * nobody uses. Never fails: what cannot be removed now is found again. */
 void sg_templates_sweep(int store_fd, const char *keep_host);
 
+/* Whether there is an image without a name (below) that nobody uses, and nobody has a pin on. */
+bool sg_templates_has_spare(int store_fd);
+
 /* Pins: what lies elsewhere and cannot do without this template (snapshots of its sandboxes). A
  * pinned one is not removed; where it is replaced, it stays under another name. `dir_fd`: the
  * template's directory. */
@@ -34,6 +38,19 @@ bool sg_templates_is_pinned(int dir_fd, const char *id);
 /* The name of the directory that has this pin: `name`, or what it was renamed to. SG_NOT_FOUND. */
 int sg_templates_find_pin(int store_fd, const char *name, const char *id, char ret[80],
                           struct sg_err *err);
+
+#define SG_TEMPLATES_IMAGE_PREFIX ".image-"
+
+/* Templates without a name of their own: of an image that the service fetched, or that came with a
+ * sandbox. ".image-" and the beginning of the manifest's digest; what no sandbox uses and no
+ * snapshot has a pin on is swept. No name that somebody chooses can be one. */
+enum { SG_IMAGE_NAME_HEX = 40, SG_IMAGE_NAME = 7 + SG_IMAGE_NAME_HEX + 1 };
+static inline bool sg_templates_is_image(const char *name)
+{
+    return strncmp(name, SG_TEMPLATES_IMAGE_PREFIX, 7) == 0 && strlen(name) == SG_IMAGE_NAME - 1 &&
+           strspn(name + 7, "0123456789abcdef") == SG_IMAGE_NAME_HEX;
+}
+void sg_templates_image_name(const char *hex, bool grants_sudo, char ret[SG_IMAGE_NAME]);
 
 /* A template under construction; removed by _done unless committed. */
 struct sg_stage {

@@ -297,7 +297,7 @@ int sg_template_open_pinned(const char *state_dir, const char *name, const char 
 int sg_template_open(const char *state_dir, const char *name, struct sg_template *ret,
                      struct sg_err *err)
 {
-    if (!strchr(name, '/') && !is_name(name))
+    if (!strchr(name, '/') && !is_name(name) && !sg_templates_is_image(name))
         return sg_fail(err, SG_NOT_FOUND, "no template %s; see 'sandglass template list'",
                        sg_quote(name).s);
     sg_auto_template t;

@@ -57,15 +57,12 @@ struct sg_known_image {
 char *sg_import_name(const struct sg_launcher *l, const char *template, struct sg_err *err)
 {
     uint64_t stamp;
-    if (sg_tmpl_identify(l, template, &stamp, err) < 0)
-        return NULL;
-    struct sg_tmpl *t = sg_tmpl_open(l, template, err);
-    if (!t)
+    char identity[SG_TMPL_NAME_MAX + 1] = "";
+    if (sg_tmpl_identify(l, template, &stamp, identity, err) < 0)
         return NULL;
     stamp = sg_hash_add_u64(SG_HASH_START, stamp);
-    stamp = sg_hash_add(stamp, t->identity, strlen(t->identity) + 1);
+    stamp = sg_hash_add(stamp, identity, strlen(identity) + 1);
     stamp = sg_hash_add(stamp, l->set.run_dir, strlen(l->set.run_dir));
-    sg_tmpl_unref(t);
     return sg_printf(REPOSITORY ":%s-%016" PRIx64, template, stamp);
 }
 

@@ -7,7 +7,7 @@
  *     main.c     settings, the order of starting and ending
  *     listen.c   the service's own sockets, which outlive any daemon
  *     child.c    keeps a program running: daemon.c  sandglassd, gate.c  sandglass-gate,
- *                keeper.c  sandglass-keeper, export.c  sandglass-export
+ *                keeper.c  sandglass-keeper, export.c  sandglass-export, image.c  templates
  *     conn.c     the packets between the two
  *     permit.c   what may be asked                 serve.c   what is done about it
  *     pool.c     which cells are made, for whom    box.c     the life of one cell
@@ -28,6 +28,7 @@
 #include "launcher/daemon.h"
 #include "launcher/export.h"
 #include "launcher/gate.h"
+#include "launcher/image.h"
 #include "launcher/import.h"
 #include "launcher/keeper.h"
 #include "launcher/oci.h"
@@ -77,6 +78,7 @@ struct sg_launcher {
     struct sg_keeper_link keeper;
     struct sg_imports imports;
     struct sg_export_link export;
+    struct sg_image_link images;
     enum sg_stopping stopping;
     struct sg_timer stop_timer;
     struct sg_io parent; /* fd: pidfd of whoever started us */

@@ -53,7 +53,7 @@ static bool is_all_ended(struct sg_launcher *l)
 {
     const unsigned staying = l->stopping == SG_STOP_LEAVE ? l->claimed_count : 0;
     if (l->daemon.child.pid > 0 || l->gate.child.pid > 0 || l->export.child.pid > 0 ||
-        l->box_count != staying)
+        l->images.count || l->box_count != staying)
         return false;
     sg_keeper_stop(l); /* the boxes needed it */
     return l->keeper.child.pid <= 0;

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "image/store.h"
 #include "image/template.h"
 #include "launcher/record.h"
 #include "base/banned.h"
@@ -24,7 +25,7 @@ static int check_sandbox(const struct sg_text *t, struct sg_err *err)
 /* Never a path: `host` and what is stored, nothing else. */
 static int check_template(const struct sg_text *t, struct sg_err *err)
 {
-    if (strcmp(t->p, "host") == 0)
+    if (strcmp(t->p, "host") == 0 || sg_templates_is_image(t->p))
         return 0;
     return sg_template_check_name(t->p, err);
 }
@@ -236,6 +237,7 @@ static const struct {
     [SG_MSG_L_RULES] = { check_nothing, false },
     [SG_MSG_L_NET] = { check_net, false },
     [SG_MSG_L_IDENTIFY] = { check_identify, false },
+    [SG_MSG_L_IMAGE] = { check_nothing, false }, /* cli/image_work.c looks at what is asked */
 };
 
 int sg_permit_check(const struct sg_permit *p, bool has_hello, const struct sg_msg *m,

@@ -404,6 +404,7 @@ static void look_after(struct sg_timer *t, uint64_t now_ns)
     }
     drop_idle(l);
     sg_import_look(l, now_ns);
+    sg_image_tidy(l);
     go_on(l);
     sg_timer_set(l->loop, t, now_ns + LOOK_NS);
 }

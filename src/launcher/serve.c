@@ -120,9 +120,11 @@ static int templates(struct sg_launcher *l, const struct sg_msg *m, struct sg_er
 
 static int identify(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
 {
+    char identity[SG_TMPL_NAME_MAX + 1] = "";
     struct sg_msg r = { .type = SG_MSG_L_IDENTIFIED, .id = m->id };
-    if (sg_tmpl_identify(l, m->l_identify.template.p, &r.l_identified.stamp, err) < 0)
+    if (sg_tmpl_identify(l, m->l_identify.template.p, &r.l_identified.stamp, identity, err) < 0)
         return -1;
+    r.l_identified.identity = sg_text_of(identity);
     sg_conn_send(l, &r, -1);
     return 0;
 }
@@ -294,6 +296,7 @@ static handler *const rows[SG_MSG_TYPE_COUNT] = {
     [SG_MSG_L_SNAPSHOTS] = snapshots,
     [SG_MSG_L_RULES] = rules,
     [SG_MSG_L_IDENTIFY] = identify,
+    [SG_MSG_L_IMAGE] = sg_serve_image,
     [SG_MSG_L_NET] = of_one,
     [SG_MSG_L_MOUNT] = of_one,
     [SG_MSG_L_UNFOLD] = of_one,

@@ -21,15 +21,15 @@ enum { FIRST_USER = 1000 };
 
 /* Whether it is the same one on another machine: by its recipe, else by what is in it. What `host`
  * shows is each machine's own. */
-static void identify(struct sg_tmpl *t)
+static void identify(const struct sg_template *t, const char *base, char ret[SG_TMPL_NAME_MAX + 1])
 {
-    if (strcmp(t->base, "host") == 0)
-        (void)snprintf(t->identity, sizeof t->identity, "host");
-    else if (t->t.digest)
-        (void)snprintf(t->identity, sizeof t->identity, "%.*s", SG_TMPL_NAME_MAX, t->t.digest);
-    else if (t->t.entries)
-        (void)snprintf(t->identity, sizeof t->identity, "%" PRIu64 "-%" PRIu64, t->t.entries,
-                       t->t.bytes);
+    const size_t room = SG_TMPL_NAME_MAX + 1;
+    if (strcmp(base, "host") == 0)
+        (void)snprintf(ret, room, "host");
+    else if (t->digest)
+        (void)snprintf(ret, room, "%.*s", SG_TMPL_NAME_MAX, t->digest);
+    else if (t->entries)
+        (void)snprintf(ret, room, "%" PRIu64 "-%" PRIu64, t->entries, t->bytes);
 }
 
 static struct sg_tmpl *take(struct sg_template *t)
@@ -38,7 +38,7 @@ static struct sg_tmpl *take(struct sg_template *t)
     ret->t = *t;
     ret->refs = 1;
     (void)snprintf(ret->base, sizeof ret->base, "%s", t->name);
-    identify(ret);
+    identify(t, ret->base, ret->identity);
     struct stat st;
     if (t->lock_fd >= 0 && fstat(t->lock_fd, &st) == 0) {
         ret->dev = (uint64_t)st.st_dev;
@@ -180,7 +180,7 @@ struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, ui
 /* A stored template is never changed, only replaced by another directory; that of `host` is named
  * after what is in it, and may be made anew with the same. */
 int sg_tmpl_identify(const struct sg_launcher *l, const char *name, uint64_t *ret,
-                     struct sg_err *err)
+                     char identity[SG_TMPL_NAME_MAX + 1], struct sg_err *err)
 {
     struct sg_template t;
     struct statx st;
@@ -198,6 +198,7 @@ int sg_tmpl_identify(const struct sg_launcher *l, const char *name, uint64_t *re
         h = sg_hash_add_u64(h, (uint64_t)st.stx_btime.tv_sec);
         h = sg_hash_add_u64(h, st.stx_btime.tv_nsec);
     }
+    identify(&held, name, identity);
     *ret = h ? h : 1;
     return 0;
 }

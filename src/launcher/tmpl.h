@@ -41,9 +41,9 @@ struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, ui
                                uint64_t ino);
 
 /* What the name leads to, as a number: another after every import and every build, the same after a
- * restart of the machine. Never 0. */
+ * restart of the machine. Never 0. And by what it is known on another machine. */
 int sg_tmpl_identify(const struct sg_launcher *l, const char *name, uint64_t *ret,
-                     struct sg_err *err);
+                     char identity[SG_TMPL_NAME_MAX + 1], struct sg_err *err);
 
 /* Does its name still lead to it? */
 bool sg_tmpl_is_current(const struct sg_launcher *l, const struct sg_tmpl *t);

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "image/store.h"
 #include "manager/budget.h"
 #include "manager/built.h"
 #include "manager/capture.h"
@@ -91,14 +92,16 @@ static int check_image_name(const char *name, struct sg_err *err)
     return 0;
 }
 
+/* `is_found`: the name is what something of the caller's stands on, and not his own word. */
 static int check_permitted(const struct sg_who *who, const char *name, bool may_be_image,
-                           struct sg_err *err)
+                           bool is_found, struct sg_err *err)
 {
     char **permitted = who->key ? who->key->templates : NULL;
 
     const bool is_named = may_be_image && is_image(name);
 
-    if ((is_named ? check_image_name(name, err) : sg_template_name_check(name, err)) < 0)
+    if (!(is_found && sg_templates_is_image(name)) &&
+        (is_named ? check_image_name(name, err) : sg_template_name_check(name, err)) < 0)
         return -1;
     for (size_t i = 0; permitted; i++) {
         if (!permitted[i])
@@ -111,7 +114,7 @@ static int check_permitted(const struct sg_who *who, const char *name, bool may_
 
 int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err)
 {
-    return check_permitted(who, name, false, err);
+    return check_permitted(who, name, false, false, err);
 }
 
 /* A template of the caller's own, then a snapshot, goes before a template of the server's. What a
@@ -219,8 +222,8 @@ int sg_plan_make(struct sg_manager *m, const struct sg_who *who, const struct sg
                          .timeout_ms = c->timeout_ms };
 
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0 || find_snapshot(m, who, c, &p, err) < 0 ||
-        check_permitted(who, p.template, true, err) < 0 || sg_quota_fits(m, &p.limits, err) < 0 ||
-        sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
+        check_permitted(who, p.template, true, p.snapshot || c->is_internal, err) < 0 ||
+        sg_quota_fits(m, &p.limits, err) < 0 || sg_timeout_check(m, &p.timeout_ms, err) < 0 ||
         sg_pairs_check("metadata", c->metadata, c->metadata_n, false, err) < 0 ||
         sg_pairs_check("env", c->env, c->env_n, true, err) < 0 ||
         sg_mounts_check(m, who, c->mounts, c->mounts_n, err) < 0 ||

@@ -4,6 +4,7 @@
  *
  * Y1. What is exported is a snapshot, taken for it where there is none: all files at one moment. It
  *     is read in a sandbox of ours, made of that snapshot, in which nothing runs.
+ *     A whole file has the template, too, as an image that another process packs (image_job.h).
  * Y2. What is imported is unpacked in a sandbox of ours, made of the same template, as a stranger's
  *     work. Only when the file was whole and its digest right does a snapshot of that get a row or
  * a sandbox; whatever fails before leaves nothing. Y3. Neither holds more of a file in memory than
@@ -22,12 +23,12 @@ struct sg_move_out_ops {
     bool (*piece)(void *arg, const void *p, size_t n); /* false: wait for sg_move_out_go_on() */
     void (*over)(void *arg, const struct sg_err *err); /* NULL: all was told */
 };
-/* SG_UNSUPPORTED: its files are in memory. */
+/* SG_UNSUPPORTED: its files are in memory. Whole: with the template below it. */
 struct sg_move_out *sg_move_out_sandbox(struct sg_sandbox *s, const struct sg_who *who,
-                                        const struct sg_move_out_ops *ops, void *arg,
+                                        bool is_whole, const struct sg_move_out_ops *ops, void *arg,
                                         struct sg_err *err);
 struct sg_move_out *sg_move_out_snapshot(struct sg_manager *m, const struct sg_who *who,
-                                         const struct sg_snapshot *t,
+                                         const struct sg_snapshot *t, bool is_whole,
                                          const struct sg_move_out_ops *ops, void *arg,
                                          struct sg_err *err);
 void sg_move_out_go_on(struct sg_move_out *o);

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/jsonr.h"
+#include "image/store.h"
 #include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/move_file.h"
@@ -101,6 +102,14 @@ void sg_move_doc_put(const struct sg_move_doc *d, struct sg_buf *out)
     sg_json_put_str(&j, "architecture", architecture);
     sg_json_put_str(&j, "template", d->template);
     sg_json_put_str(&j, "templateIdentity", d->identity);
+    if (d->is_whole) {
+        sg_json_key(&j, "templateImage");
+        sg_json_open(&j, '{');
+        sg_json_put_u64(&j, "bytes", d->template_bytes);
+        sg_json_put_u64(&j, "unpackedBytes", d->template_unpacked);
+        sg_json_put_bool(&j, "sudo", d->template_sudo);
+        sg_json_close(&j, '}');
+    }
     if (*d->sandbox)
         sg_json_put_str(&j, "sandbox", d->sandbox);
     sg_json_key(&j, "traits");
@@ -114,7 +123,7 @@ void sg_move_doc_put(const struct sg_move_doc *d, struct sg_buf *out)
 
 struct head {
     const char *files, *architecture, *template, *identity, *sandbox;
-    const struct sg_jval *traits, *settings;
+    const struct sg_jval *image, *traits, *settings;
 };
 struct settings {
     uint64_t mem, cpu, pids, disk, timeout_ms, idle_ms, every;
@@ -129,8 +138,16 @@ static const struct sg_jfield head_fields[] = {
     { "template", SG_JT_STRING, AT(template), 0, 0, true },
     { "templateIdentity", SG_JT_STRING, AT(identity), 0, 0, true },
     { "sandbox", SG_JT_STRING, AT(sandbox), 0, 0, false },
+    { "templateImage", SG_JT_OBJECT, AT(image), 0, 0, false },
     { "traits", SG_JT_OBJECT, AT(traits), 0, 0, false },
     { "settings", SG_JT_OBJECT, AT(settings), 0, 0, false },
+};
+#undef AT
+#define AT(f) offsetof(struct sg_move_doc, f)
+static const struct sg_jfield image_fields[] = {
+    { "bytes", SG_JT_U64, AT(template_bytes), 0, INT64_MAX, true },
+    { "unpackedBytes", SG_JT_U64, AT(template_unpacked), 0, INT64_MAX, true },
+    { "sudo", SG_JT_BOOL, AT(template_sudo), 0, 0, false },
 };
 #undef AT
 #define AT(f) offsetof(struct settings, f)
@@ -203,7 +220,12 @@ static int read_head(const struct sg_jval *v, struct sg_move_doc *d, struct sg_e
         return sg_fail(err, SG_UNSUPPORTED,
                        "it is of a machine of another kind: %s, and this is %s",
                        sg_quote(h.architecture).s, architecture);
-    if (sg_template_name_check(h.template, err) < 0)
+    d->is_whole = h.image;
+    if (h.image && sg_json_read(h.image, image_fields, SG_COUNT(image_fields), d, err) < 0)
+        return -1;
+    /* A template without a name is another one's own, unless it is in the file itself. */
+    if (!(d->is_whole && sg_templates_is_image(h.template)) &&
+        sg_template_name_check(h.template, err) < 0)
         return -1;
     if (strlen(h.identity) > SG_MOVE_NAME_MAX || (h.sandbox && !sg_id_is_valid(h.sandbox, 's')))
         return sg_fail(err, SG_INVALID, "where it comes from makes no sense");

@@ -11,6 +11,9 @@ enum { SG_MOVE_NAME_MAX = 64 };
 struct sg_move_doc {
     char template[SG_MOVE_NAME_MAX + 1], identity[SG_MOVE_NAME_MAX + 1]; /* below its files */
     char sandbox[SG_ID_LEN + 1]; /* that it was; "": not known */
+    /* The template is in the file, too: its archive, what that needs on a disk; it grants sudo. */
+    bool is_whole, template_sudo;
+    uint64_t template_bytes, template_unpacked;
     /* How a sandbox was set up; a snapshot has nothing but traits. */
     bool has_settings, pauses, drops_memory, has_network;
     struct sg_sandbox_limits limits;

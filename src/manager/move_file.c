@@ -58,11 +58,12 @@ static void put(struct sg_move_writer *w, struct sg_buf *out, const void *p, siz
     sg_buf_add(out, p, n);
 }
 
-void sg_move_put_head(struct sg_move_writer *w, struct sg_buf *out, const void *manifest, size_t n)
+void sg_move_put_head(struct sg_move_writer *w, struct sg_buf *out, bool is_whole,
+                      const void *manifest, size_t n)
 {
     uint8_t head[SG_MOVE_HEAD_BYTES] = { 0 };
     memcpy(head, magic, sizeof magic);
-    put_number(head + 8, SG_MOVE_VERSION, 4);
+    put_number(head + 8, is_whole ? SG_MOVE_VERSION_WHOLE : SG_MOVE_VERSION, 4);
     put_number(head + 16, n, 4);
     put(w, out, head, sizeof head);
     put(w, out, manifest, n);
@@ -75,6 +76,12 @@ void sg_move_put_piece(struct sg_move_writer *w, struct sg_buf *out, const void 
     put(w, out, length, sizeof length);
     put(w, out, p, n);
     w->bytes += n;
+}
+
+void sg_move_put_next(struct sg_move_writer *w, struct sg_buf *out)
+{
+    const uint8_t none[LENGTH_BYTES] = { 0 };
+    put(w, out, none, sizeof none);
 }
 
 void sg_move_put_end(struct sg_move_writer *w, struct sg_buf *out)
@@ -116,23 +123,30 @@ static int take_head(struct sg_move_reader *r, struct sg_err *err)
     const uint64_t version = number_of(p + 8, 4), bytes = number_of(p + 16, 4);
     if (memcmp(p, magic, sizeof magic) != 0)
         return sg_fail(err, SG_INVALID, "this is no file of a sandbox");
-    if (version != SG_MOVE_VERSION || number_of(p + 12, 4))
+    if (version < SG_MOVE_VERSION || version > SG_MOVE_VERSION_WHOLE || number_of(p + 12, 4))
         return sg_fail(err, SG_UNSUPPORTED,
-                       "the file is of version %" PRIu64 ", and this service reads version %d: "
-                       "import it with a later one",
-                       version, SG_MOVE_VERSION);
+                       "the file is of version %" PRIu64 ", and this service reads up to version "
+                       "%d: import it with a later one",
+                       version, SG_MOVE_VERSION_WHOLE);
     if (!bytes || bytes > SG_MOVE_MANIFEST_MAX || number_of(p + 20, 4))
         return sg_fail(err, SG_INVALID, "the head of the file makes no sense");
+    r->is_whole = version == SG_MOVE_VERSION_WHOLE;
+    r->archives = r->is_whole ? 2 : 1;
     expect(r, MANIFEST, bytes);
     return 0;
 }
 
-static int take_length(struct sg_move_reader *r, struct sg_err *err)
+static int take_length(struct sg_move_reader *r, enum sg_move_event *ret, struct sg_err *err)
 {
     const uint64_t bytes = number_of(r->text.p, LENGTH_BYTES);
     if (bytes > SG_MOVE_PIECE_MAX)
         return sg_fail(err, SG_INVALID, "the file was altered: a piece of it has %" PRIu64 " bytes",
                        bytes);
+    if (!bytes && --r->archives) {
+        expect(r, LENGTH, LENGTH_BYTES);
+        *ret = SG_MOVE_NEXT;
+        return 1;
+    }
     expect(r, bytes ? DATA : END, bytes ? bytes : END_BYTES);
     return 0;
 }
@@ -163,7 +177,7 @@ static int take_text(struct sg_move_reader *r, enum sg_move_event *ret, struct s
         *ret = SG_MOVE_MANIFEST;
         return 1;
     case LENGTH:
-        return take_length(r, err);
+        return take_length(r, ret, err);
     case END:
         *ret = SG_MOVE_END;
         return take_end(r, err) < 0 ? -1 : 1;

@@ -3,7 +3,8 @@
  *
  *     head      24 bytes: magic, version, flags, length of the manifest, zeros; little endian
  *     manifest  JSON
- *     pieces    each 4 bytes of length, 1 to SG_MOVE_PIECE_MAX, and so many of the archive
+ *     pieces    each 4 bytes of length, 1 to SG_MOVE_PIECE_MAX, and so many of the archive; in a
+ *               whole file those of the template come first, and 4 zeros between the two
  *     end       4 zeros, 8 bytes: how much of the archive there was, 32 bytes: SHA-256 of all
  * before
  *
@@ -21,6 +22,7 @@
 
 enum {
     SG_MOVE_VERSION = 1,
+    SG_MOVE_VERSION_WHOLE = 2, /* the template is in it, too */
     SG_MOVE_HEAD_BYTES = 24,
     SG_MOVE_MANIFEST_MAX = 1 << 20,
     SG_MOVE_PIECE_MAX = 1 << 20,
@@ -35,7 +37,9 @@ struct sg_move_writer {
 };
 int sg_move_writer_init(struct sg_move_writer *w, struct sg_err *err);
 void sg_move_writer_done(struct sg_move_writer *w);
-void sg_move_put_head(struct sg_move_writer *w, struct sg_buf *out, const void *manifest, size_t n);
+void sg_move_put_head(struct sg_move_writer *w, struct sg_buf *out, bool is_whole,
+                      const void *manifest, size_t n);
+void sg_move_put_next(struct sg_move_writer *w, struct sg_buf *out); /* the other archive begins */
 void sg_move_put_piece(struct sg_move_writer *w, struct sg_buf *out, const void *p, size_t n);
 void sg_move_put_end(struct sg_move_writer *w, struct sg_buf *out);
 
@@ -45,12 +49,15 @@ enum sg_move_event {
     SG_MOVE_MORE,     /* all was taken, and more is to come */
     SG_MOVE_MANIFEST, /* it is whole: r->text */
     SG_MOVE_DATA,     /* r->data, r->data_n: of the archive; in the input that was given */
+    SG_MOVE_NEXT,     /* the archive of the template is over: the other one begins */
     SG_MOVE_END,      /* and everything was as it should be */
 };
 struct sg_move_reader {
     int state;
     struct sg_buf text; /* what is gathered: the head, the manifest, the end */
     uint64_t left, bytes;
+    bool is_whole;     /* of the version that has the template in it; once the head is read */
+    unsigned archives; /* to come */
     const uint8_t *data;
     size_t data_n;
     void *digest; /* owned */

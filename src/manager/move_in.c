@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file into a sandbox, or a snapshot:
  *
- *     manifest   read and checked; a sandbox of ours is made of the template that it names
+ *     manifest   read and checked
+ *     template   of a whole file: passed over where the server has the same one, else to somebody
+ *                who makes one of it without a name (image_job.h), and holds it until the end
+ *     sandbox    of ours, made of that template, or of the one that the manifest names
  *     pieces     into a pipe, as that sandbox's init empties it
  *     end        the digest was right, and init has unpacked all of it without complaint
  *     snapshot   of that sandbox, which then goes
@@ -10,13 +13,18 @@
  * Every answer comes through `go_on`, which ends it all where somebody gave up. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/json.h"
+#include "base/jsonr.h"
 #include "base/str.h"
+#include "image/store.h"
 #include "manager/files_internal.h"
+#include "manager/image_job.h"
 #include "manager/life.h"
 #include "manager/move.h"
 #include "manager/move_doc.h"
@@ -35,6 +43,9 @@ struct sg_move_in {
     char *name, *tag, *template; /* owned, or NULL */
     struct sg_move_reader reader;
     struct sg_move_doc doc;
+    struct sg_image_job *job;        /* holds the template that came with the file */
+    char base[SG_MOVE_NAME_MAX + 1]; /* that one; "": none */
+    bool is_in_template, is_passed_over, is_template_sent;
     struct sg_id box; /* ours; "": none */
     char hidden[SG_ID_LEN + 1];
     struct sg_io io;    /* into init's pipe */
@@ -73,6 +84,8 @@ static void finish(struct sg_move_in *in, struct sg_sandbox *s, struct sg_snapsh
     in->is_over = true;
     sg_move_leave(&in->move);
     sg_io_drop(in->move.m->loop, &in->io); /* init's worker finds an end too early */
+    sg_image_end(in->job);
+    in->job = NULL;
     sg_move_forget(&in->move, in->hidden);
     sg_move_destroy(&in->move, &in->box);
     if (!in->is_dropped)
@@ -93,6 +106,11 @@ static bool go_on(struct sg_move_in *in, const struct sg_err *err)
         return true;
     release(in);
     return false;
+}
+
+static const char *template_of(const struct sg_move_in *in)
+{
+    return in->base[0] ? in->base : in->template ? in->template : in->doc.template;
 }
 
 /* ---- what it becomes ---- */
@@ -120,7 +138,7 @@ static int make_sandbox(struct sg_move_in *in, struct sg_err *err)
     ask.wish = SG_WALL_CELL;
     const struct sg_create c = {
         .ask = &ask,
-        .template = in->template ? in->template : d->template,
+        .template = template_of(in),
         .snapshot = in->hidden,
         .limits = d->limits,
         .timeout_ms = time_of(in),
@@ -229,10 +247,31 @@ static int write_data(struct sg_move_in *in)
 
 static int make_box(struct sg_move_in *in, struct sg_err *err);
 
+static int begin_template(struct sg_move_in *in, struct sg_err *err);
+
+/* As `run`. */
 static int take_manifest(struct sg_move_in *in, struct sg_err *err)
 {
     const struct sg_str text = { (const char *)in->reader.text.p, in->reader.text.n };
-    return sg_move_doc_read(text, &in->doc, err) < 0 ? -1 : make_box(in, err);
+    if (sg_move_doc_read(text, &in->doc, err) < 0)
+        return -1;
+    if (in->doc.is_whole != in->reader.is_whole)
+        return sg_fail(err, SG_INVALID,
+                       "the manifest of the file is of another version than it is");
+    if (in->doc.is_whole)
+        return begin_template(in, err);
+    return make_box(in, err) < 0 ? -1 : 1;
+}
+
+/* The same: the other archive is to come, and needs a sandbox. */
+static int take_next(struct sg_move_in *in, struct sg_err *err)
+{
+    sg_io_drop(in->move.m->loop, &in->io); /* the end of the template */
+    in->is_in_template = false;
+    in->is_template_sent = true;
+    if (in->job && !in->base[0])
+        return 1;
+    return make_box(in, err) < 0 ? -1 : 1;
 }
 
 /* 1: something is waited for; 0: the input is used up; -1. */
@@ -251,9 +290,12 @@ static int run(struct sg_move_in *in, struct sg_err *err)
         if (sg_move_read(&in->reader, &p, &left, &event, err) < 0)
             return -1;
         in->at = in->rest.n - left;
-        if (event == SG_MOVE_MANIFEST)
-            return take_manifest(in, err) < 0 ? -1 : 1;
-        if (event == SG_MOVE_DATA)
+        const int waits = event == SG_MOVE_MANIFEST ? take_manifest(in, err)
+                          : event == SG_MOVE_NEXT   ? take_next(in, err)
+                                                    : 0;
+        if (waits)
+            return waits;
+        if (event == SG_MOVE_DATA && !(in->is_in_template && in->is_passed_over))
             in->data = (struct sg_str) { (const char *)in->reader.data, in->reader.data_n };
         in->is_whole = event == SG_MOVE_END;
     }
@@ -304,6 +346,94 @@ void sg_move_in_add(struct sg_move_in *in, const void *p, size_t n, bool is_last
     pump_and_release(in);
 }
 
+/* ---- the template that came with it ---- */
+
+/* It may be made before all of the archive is sent: what is left of that is nothing but its end. */
+static void template_said(void *arg, const struct sg_jval *v)
+{
+    struct sg_move_in *in = arg;
+    struct sg_err err = { 0 };
+    const struct sg_jval *name = sg_json_get(v, "template");
+    if (!name || name->kind != SG_J_STRING || !sg_templates_is_image(name->s.p))
+        return;
+    (void)snprintf(in->base, sizeof in->base, "%s", name->s.p);
+    if (!in->is_template_sent) {
+        in->is_passed_over = true;
+        in->data = (struct sg_str) { 0 };
+        pump_and_release(in);
+        return;
+    }
+    if (make_box(in, &err) < 0)
+        fail(in, &err);
+    release(in);
+}
+
+static void template_ended(void *arg, const struct sg_err *err)
+{
+    struct sg_move_in *in = arg;
+    struct sg_err own = { 0 };
+    in->job = NULL;
+    if (!err) {
+        (void)sg_fail(&own, SG_UNAVAILABLE, "nobody holds the template of the file any more");
+        err = &own;
+    }
+    fail(in, err);
+    release(in);
+}
+
+/* Only who runs the machine can grant what makes its programs root's. */
+static int make_template(struct sg_move_in *in, struct sg_err *err)
+{
+    static const struct sg_image_ops ops = { template_said, template_ended };
+    struct sg_json j;
+    sg_auto_buf request;
+    int fd = -1;
+    sg_buf_init(&request, 4096);
+    sg_json_init(&j, &request);
+    sg_json_open(&j, '{');
+    sg_json_put_str(&j, "action", "import");
+    sg_json_put_u64(&j, "bytes", in->doc.template_bytes);
+    sg_json_put_u64(&j, "unpacked", in->doc.template_unpacked);
+    sg_json_put_bool(&j, "sudo", in->doc.template_sudo && in->who.is_operator);
+    sg_json_close(&j, '}');
+    sg_buf_add_str(&request, "\n");
+    in->job =
+        sg_image_begin(in->move.m, in->move.org, &request, SG_IMAGE_TAKES, &fd, &ops, in, err);
+    in->io = (struct sg_io) { .fd = fd, .ready = writable };
+    return in->job ? 0 : -1;
+}
+
+static void identified(void *arg, struct sg_packet *p, const struct sg_err *err)
+{
+    struct sg_move_in *in = arg;
+    struct sg_err own = { 0 };
+    const bool is_there =
+        !err && *in->doc.identity && strcmp(p->msg.l_identified.identity.p, in->doc.identity) == 0;
+    if (err && err->kind == SG_NOT_FOUND)
+        err = NULL;
+    if (!go_on(in, err))
+        return;
+    in->is_passed_over = is_there;
+    if (!is_there && make_template(in, &own) < 0)
+        fail(in, &own);
+    pump_and_release(in);
+}
+
+/* As `run`. One without a name is what its digest says: the archive has to show that it is. */
+static int begin_template(struct sg_move_in *in, struct sg_err *err)
+{
+    in->is_in_template = true;
+    if (in->template) {
+        in->is_passed_over = true;
+        return 0;
+    }
+    if (sg_templates_is_image(in->doc.template))
+        return make_template(in, err);
+    in->open++;
+    sg_tier_identify(in->move.m->tier, in->doc.template, identified, in);
+    return 1;
+}
+
 /* ---- the sandbox that it is unpacked in ---- */
 
 static void unpacked(void *arg, struct sg_packet *p, const struct sg_err *err)
@@ -342,7 +472,8 @@ static int check_template(const struct sg_move_in *in, const struct sg_sandbox *
     if (!s->is_pooled)
         return sg_fail(err, SG_UNSUPPORTED,
                        "this server has no storage pool: there is no importing into memory");
-    if (in->template || !*d->identity || strcmp(d->identity, s->identity ? s->identity : "") == 0)
+    if (in->base[0] || in->template || !*d->identity ||
+        strcmp(d->identity, s->identity ? s->identity : "") == 0)
         return 0;
     return sg_fail(
         err, SG_CONFLICT,
@@ -377,7 +508,7 @@ static int make_box(struct sg_move_in *in, struct sg_err *err)
     const uint64_t most = in->move.m->o.max_timeout_ms;
     const struct sg_create c = {
         .ask = &ask,
-        .template = in->template ? in->template : in->doc.template,
+        .template = template_of(in),
         .limits = in->doc.limits,
         .timeout_ms = most && most < UNPACK_MS ? most : UNPACK_MS,
         .is_internal = true,

@@ -48,6 +48,7 @@ struct sg_org {
     uint64_t sandboxes, mem_bytes, cpu_milli, disk_bytes;
     unsigned execs, connections; /* execs that run; connections: the server's to count */
     unsigned moves;              /* exports and imports under way (move.h) */
+    unsigned image_jobs;         /* work on templates under way (image_job.h) */
     uint64_t create_tokens_milli, tokens_at_ns;                      /* of creates_per_s */
     uint64_t refusal_tokens_milli, refused_at_ns, refusals_left_out; /* of the audit record */
     struct sg_org *next_dead;                                        /* the manager's own */

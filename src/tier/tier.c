@@ -70,12 +70,19 @@ static struct question *pop(struct list *l)
     return q;
 }
 
+static void drop_fds(struct question *q)
+{
+    while (q->fd_count)
+        sg_close_p(&q->fds[--q->fd_count]);
+}
+
 /* The question is in no list any more. */
 static void give(struct question *q, struct sg_packet *p, const struct sg_err *err)
 {
     q->tier->total--;
     if (q->cb)
         q->cb(q->arg, p, err);
+    drop_fds(q);
     free(q->path);
     sg_buf_done(&q->packed);
     free(q);
@@ -187,6 +194,7 @@ static const struct ask {
     [SG_MSG_L_STORAGE] = { fill_none, SG_MSG_L_STORED },
     [SG_MSG_L_NET] = { fill_net, SG_MSG_L_DONE },
     [SG_MSG_L_IDENTIFY] = { fill_identify, SG_MSG_L_IDENTIFIED },
+    [SG_MSG_L_IMAGE] = { fill_none, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_MAKE] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_LIMIT] = { fill_volume, SG_MSG_L_DONE },
     [SG_MSG_L_VOLUME_REMOVE] = { fill_volume, SG_MSG_L_DONE },
@@ -213,10 +221,11 @@ static void pump(struct sg_tier *t)
         struct sg_err err = { 0 };
 
         asks[q->type].fill(q, &m);
-        if (sg_peer_ask(t->peer, &m, NULL, 0, answered, q, &err) < 0) {
+        if (sg_peer_ask(t->peer, &m, q->fds, q->fd_count, answered, q, &err) < 0) {
             refuse(t, q, &err);
             continue;
         }
+        drop_fds(q); /* whoever holds the other ends finds out that this one is gone */
         push(&t->open, q);
         t->open_count++;
     }

@@ -100,6 +100,8 @@ void sg_tier_pool(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 void sg_tier_templates(struct sg_tier *t, sg_tier_answer *cb, void *arg);
 /* L_IDENTIFIED: what a template of the server's is right now. */
 void sg_tier_identify(struct sg_tier *t, const char *template, sg_tier_answer *cb, void *arg);
+/* L_DONE: somebody works on a template, with these ends (ctl/msg.h says which), which are taken. */
+void sg_tier_image(struct sg_tier *t, int fds[SG_L_IMAGE_FD_COUNT], sg_tier_answer *cb, void *arg);
 /* L_RULED: a rule file, if it is not that of `stamp`. */
 void sg_tier_rules(struct sg_tier *t, enum sg_rule_file which, uint64_t stamp, sg_tier_answer *cb,
                    void *arg);

@@ -21,8 +21,10 @@ struct question {
     bool is_on;
     char *path; /* owned; of a mount */
     bool is_read_only;
-    struct sg_buf packed;   /* of the next */
-    struct sg_texts mounts; /* of a create */
+    struct sg_buf packed;         /* of the next */
+    struct sg_texts mounts;       /* of a create */
+    int fds[SG_L_IMAGE_FD_COUNT]; /* owned; of an image */
+    unsigned fd_count;
     sg_tier_answer *cb;
     void *arg;
     struct sg_err err; /* of a refused one */

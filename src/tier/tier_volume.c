@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions about volumes. */
+/* Questions about volumes, and about images. */
 #include <stdio.h>
 
 #include "base/auto.h"
@@ -52,4 +52,15 @@ void sg_tier_mount(struct sg_tier *t, const char *sandbox, const char *volume, c
 void sg_tier_sync(struct sg_tier *t, sg_tier_answer *cb, void *arg)
 {
     sg_tier_send(sg_tier_question(t, SG_MSG_L_SYNC, "", cb, arg));
+}
+
+void sg_tier_image(struct sg_tier *t, int fds[SG_L_IMAGE_FD_COUNT], sg_tier_answer *cb, void *arg)
+{
+    struct question *q = sg_tier_question(t, SG_MSG_L_IMAGE, "", cb, arg);
+
+    while (q->fd_count < SG_L_IMAGE_FD_COUNT) {
+        q->fds[q->fd_count] = fds[q->fd_count];
+        fds[q->fd_count++] = -1;
+    }
+    sg_tier_send(q);
 }

@@ -17,6 +17,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "engine/reclaim.h"
+#include "image/store.h"
 #include "image/template.h"
 #include "launcher/launcher.h"
 #include "launcher/serve.h"
@@ -267,11 +268,19 @@ int sg_tmpl_fill_cell(const struct sg_tmpl *t, struct sg_buf *env, struct sg_msg
 }
 
 int sg_tmpl_identify(const struct sg_launcher *l, const char *name, uint64_t *ret,
-                     struct sg_err *err)
+                     char identity[SG_TMPL_NAME_MAX + 1], struct sg_err *err)
 {
-    must(l == launcher && (strcmp(name, "host") == 0 || sg_template_check_name(name, err) == 0));
+    must(l == launcher && (strcmp(name, "host") == 0 || sg_templates_is_image(name) ||
+                           sg_template_check_name(name, err) == 0));
     *ret = 1;
+    identity[0] = '\0';
     return 0;
+}
+
+int sg_serve_image(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *err)
+{
+    must(l == launcher && m->id == asked);
+    return sg_fail(err, SG_EXHAUSTED, "enough of them are at work");
 }
 
 int sg_kept_thaw(struct sg_kept *k, struct sg_err *err)

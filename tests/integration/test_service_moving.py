@@ -242,7 +242,8 @@ def test_a_file_that_is_cut_or_altered_or_none_leaves_nothing(other, there, smal
     cases = [(small[:-1], "cut off"), (small[:len(small) // 2], "cut off"), (small[:HEAD + 10], "cut off"), (small[:7], "no file of"),
              (b"", "no file of"), (b"x" * 5000, "no file of"), (bytes(flipped), "altered"), (small + b"x", "altered"),
              (joined(manifest, archive[:-2000]), "ends early"),
-             (small[:HEAD] + b"{" + small[HEAD + 1:HEAD + 2] + b"!" + small[HEAD + 3:], "manifest"), (small[:length][:8] + b"\2" + small[9:], "version 2")]
+             (small[:HEAD] + b"{" + small[HEAD + 1:HEAD + 2] + b"!" + small[HEAD + 3:], "manifest"), (small[:length][:8] + b"\3" + small[9:], "version 3"),
+             (small[:8] + b"\2" + small[9:], "another version")]
     for data, words in cases:
         reply = send(there, data)
         assert reply.status in (400, 501) and words in reply.error["message"], (words, reply)

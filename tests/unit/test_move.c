@@ -16,16 +16,27 @@
 enum { FILE_MAX = 4 << 20 };
 static const char manifest[] = "{\"any\": \"thing\"}";
 
-static void make(struct sg_buf *out, const uint8_t *data, size_t n, size_t step)
+/* `first`: of the template, where there is one; "": its archive is empty. */
+static void make_whole(struct sg_buf *out, const char *first, const uint8_t *data, size_t n,
+                       size_t step)
 {
     struct sg_move_writer w;
     struct sg_err err = { 0 };
     assert_int_equal(sg_move_writer_init(&w, &err), 0);
-    sg_move_put_head(&w, out, manifest, strlen(manifest));
+    sg_move_put_head(&w, out, first != NULL, manifest, strlen(manifest));
+    if (first && *first)
+        sg_move_put_piece(&w, out, first, strlen(first));
+    if (first)
+        sg_move_put_next(&w, out);
     for (size_t at = 0; at < n; at += step)
         sg_move_put_piece(&w, out, data + at, n - at < step ? n - at : step);
     sg_move_put_end(&w, out);
     sg_move_writer_done(&w);
+}
+
+static void make(struct sg_buf *out, const uint8_t *data, size_t n, size_t step)
+{
+    make_whole(out, NULL, data, n, step);
 }
 
 /* The manifest and the data of all pieces go to `data`. 0: it was whole; -1. `step`: how much is
@@ -48,6 +59,8 @@ static int read_back(const uint8_t *p, size_t n, size_t step, struct sg_buf *dat
             sg_buf_add(data, r.text.p, r.text.n);
         if (result > 0 && event == SG_MOVE_DATA)
             sg_buf_add(data, r.data, r.data_n);
+        if (result > 0 && event == SG_MOVE_NEXT)
+            sg_buf_add_str(data, "|");
         if (result > 0 && event == SG_MOVE_END)
             result = 0;
     }
@@ -120,9 +133,59 @@ static void a_later_version_is_told_apart_from_garbage(void **state)
     sg_buf_init(&file, FILE_MAX);
     sg_buf_init(&out, FILE_MAX);
     make(&file, (const uint8_t *)"x", 1, 1);
-    file.p[8] = SG_MOVE_VERSION + 1;
+    file.p[8] = SG_MOVE_VERSION_WHOLE + 1;
     assert_fails(read_back(file.p, file.n, SIZE_MAX, &out, &err), err, SG_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "version 2"));
+    assert_non_null(strstr(err.msg, "version 3"));
+}
+
+static void a_whole_file_has_two_archives_however_it_is_cut(void **state)
+{
+    (void)state;
+    static const char *const firsts[] = { "", "the template" };
+    for (unsigned i = 0; i < SG_COUNT(firsts); i++)
+        for (size_t step = 1; step < 40; step++) {
+            sg_auto_buf file, out;
+            struct sg_err err = { 0 };
+            sg_auto_free char *wanted = sg_printf("%s%s|some bytes", manifest, firsts[i]);
+            sg_buf_init(&file, FILE_MAX);
+            sg_buf_init(&out, FILE_MAX);
+            make_whole(&file, firsts[i], (const uint8_t *)"some bytes", 10, 4);
+            if (read_back(file.p, file.n, step, &out, &err) < 0)
+                fail_msg("%s", err.msg);
+            assert_string_equal(sg_buf_cstr(&out), wanted);
+        }
+}
+
+static void a_file_that_says_to_be_whole_and_is_not_is_refused(void **state)
+{
+    (void)state;
+    sg_auto_buf file, out;
+    struct sg_err err = { 0 };
+    sg_buf_init(&file, FILE_MAX);
+    sg_buf_init(&out, FILE_MAX);
+    make(&file, (const uint8_t *)"some bytes", 10, 4);
+    file.p[8] = SG_MOVE_VERSION_WHOLE;
+    assert_fails(read_back(file.p, file.n, SIZE_MAX, &out, &err), err, SG_INVALID);
+}
+
+static void a_template_without_a_name_is_that_of_a_whole_file_alone(void **state)
+{
+    (void)state;
+    static const char unnamed[] = ".image-0123456789012345678901234567890123456789";
+    struct sg_move_doc d = { .is_whole = true, .template_bytes = 7, .template_sudo = true }, back;
+    struct sg_err err = { 0 };
+    sg_auto_buf text;
+    sg_buf_init(&text, SG_MOVE_MANIFEST_MAX);
+    (void)snprintf(d.template, sizeof d.template, "%s", unnamed);
+    sg_move_doc_put(&d, &text);
+    assert_ok(sg_move_doc_read(sg_str_of(sg_buf_cstr(&text)), &back, &err), err);
+    assert_true(back.is_whole && back.template_sudo && back.template_bytes == 7);
+    assert_string_equal(back.template, unnamed);
+    sg_move_doc_done(&back);
+    d.is_whole = false;
+    sg_buf_clear(&text);
+    sg_move_doc_put(&d, &text);
+    assert_fails(sg_move_doc_read(sg_str_of(sg_buf_cstr(&text)), &back, &err), err, SG_INVALID);
 }
 
 static void a_manifest_comes_back_the_same(void **state)
@@ -203,6 +266,9 @@ int main(void)
         cmocka_unit_test(a_file_that_stops_anywhere_is_said_to_be_cut),
         cmocka_unit_test(a_file_with_any_byte_changed_is_refused),
         cmocka_unit_test(a_later_version_is_told_apart_from_garbage),
+        cmocka_unit_test(a_whole_file_has_two_archives_however_it_is_cut),
+        cmocka_unit_test(a_file_that_says_to_be_whole_and_is_not_is_refused),
+        cmocka_unit_test(a_template_without_a_name_is_that_of_a_whole_file_alone),
         cmocka_unit_test(a_manifest_comes_back_the_same),
         cmocka_unit_test(a_manifest_that_makes_no_sense_says_what),
     };

@@ -249,6 +249,36 @@ static void a_living_builder_is_not_swept(void **state)
     assert_int_equal(count_with_prefix(".new-"), 2);
 }
 
+static void an_image_without_a_name_stays_while_it_is_used_or_pinned(void **state)
+{
+    (void)state;
+    static const char hex[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    char name[SG_IMAGE_NAME];
+    struct sg_err err;
+    sg_templates_image_name(hex, false, name);
+    assert_true(sg_templates_is_image(name));
+    assert_false(sg_templates_is_image(".image-0"));
+    assert_false(sg_templates_is_image("image-0123456789012345678901234567890123456789"));
+    assert_fails(sg_template_check_name(name, &err), err, SG_INVALID);
+    store(name, "", "1", false);
+    sg_auto_fd dir = sg_templates_open(state_dir, false, &err);
+    sg_auto_template t = { .lock_fd = -1 };
+    assert_ok(sg_template_open(state_dir, name, &t, &err), err);
+    assert_false(sg_templates_has_spare(dir));
+    sg_templates_sweep(dir, NULL);
+    assert_int_equal(count_with_prefix(".image-"), 1);
+    assert_ok(sg_templates_pin(t.lock_fd, "t1", &err), err);
+    sg_template_done(&t);
+    sg_templates_sweep(dir, NULL);
+    assert_int_equal(count_with_prefix(".image-"), 1);
+    assert_ok(sg_template_open(state_dir, name, &t, &err), err);
+    sg_templates_unpin(t.lock_fd, "t1");
+    sg_template_done(&t);
+    assert_true(sg_templates_has_spare(dir));
+    sg_templates_sweep(dir, NULL);
+    assert_int_equal(count_with_prefix(".image-"), 0);
+}
+
 static void the_store_is_closed_to_everybody_else(void **state)
 {
     (void)state;
@@ -417,6 +447,7 @@ int main(void)
         CASE(a_replaced_template_stays_until_its_last_user_ends),
         CASE(what_a_killed_builder_left_is_swept_by_the_next),
         CASE(a_living_builder_is_not_swept),
+        CASE(an_image_without_a_name_stays_while_it_is_used_or_pinned),
         CASE(the_store_is_closed_to_everybody_else),
         CASE(a_directory_is_a_template_with_its_own_users),
         CASE(a_hostile_passwd_changes_nothing_but_its_own_user),

@@ -51,17 +51,33 @@ static int follow(struct sg_call *c, struct sg_move_out *o)
     return 0;
 }
 
+static int read_whole(struct sg_call *c, bool *ret, struct sg_err *err)
+{
+    static const char *const known[] = { "whole", NULL };
+    uint64_t whole = 0;
+    if (sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_u64(c, "whole", 0, 1, &whole, err) < 0)
+        return -1;
+    *ret = whole;
+    return 0;
+}
+
 int sg_rest_sandbox_export(struct sg_call *c, struct sg_err *err)
 {
-    struct sg_sandbox *s = sg_rest_sandbox(c, err);
-    return s ? follow(c, sg_move_out_sandbox(s, &c->who, &out_ops, c, err)) : -1;
+    bool is_whole;
+    struct sg_sandbox *s = read_whole(c, &is_whole, err) < 0 ? NULL : sg_rest_sandbox(c, err);
+    return s ? follow(c, sg_move_out_sandbox(s, &c->who, is_whole, &out_ops, c, err)) : -1;
 }
 
 int sg_rest_snapshot_export(struct sg_call *c, struct sg_err *err)
 {
+    bool is_whole;
     const struct sg_snapshot *t =
-        sg_snapshot_find(c->manager, &c->who, sg_call_param(c, "snapshot"), err);
-    return t ? follow(c, sg_move_out_snapshot(c->manager, &c->who, t, &out_ops, c, err)) : -1;
+        read_whole(c, &is_whole, err) < 0
+            ? NULL
+            : sg_snapshot_find(c->manager, &c->who, sg_call_param(c, "snapshot"), err);
+    return t ? follow(c, sg_move_out_snapshot(c->manager, &c->who, t, is_whole, &out_ops, c, err))
+             : -1;
 }
 
 /* ---- in ---- */

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sandbox as one file with its template, to a service that has no such template."""
+import hashlib
+import io
+import json
+import os
+import struct
+import tarfile
+
+import oci
+import pytest
+from service import Box, Service, wait_for
+
+MIB = 1 << 20
+MAGIC = b"\x89SGX\r\n\x1a\n"
+HEAD = 24
+CONFIG = {"User": "app", "WorkingDir": "/work", "Env": ["FROM=the image", "PATH=/bin"]}
+
+
+@pytest.fixture(scope="module")
+def other(service):
+    """The other machine. That there is a first one says that this can be."""
+    with Service(pool=1) as there:
+        yield there
+
+
+@pytest.fixture
+def there(other, request):
+    org, client = other.tenant(request.node.name)
+    client.org = org
+    yield client
+    for made in client.get("/v1/snapshots", expect=200)["snapshots"]:
+        client.delete(f"/v1/snapshots/{made['id']}", query={"cascade": 1}, expect=204)
+    client.delete("/v1/sandboxes", expect=200)
+    other.operator.delete(f"/v1/orgs/{org}", expect=204)
+
+
+def sg(which, *argv, code=0):
+    done = which.runner.sandglass(*argv, env={"SANDGLASS_CONFIG": str(which.config)})
+    assert done.returncode == code, (argv, done)
+    return done.stdout.strip() if code == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def small(service, tmp_path_factory):
+    """A template of two layers that the first machine alone has; its name."""
+    place = tmp_path_factory.mktemp("image") / "small"
+    own = oci.layer(oci.entry("work", type=tarfile.DIRTYPE, mode=0o777), ("opt/one", b"another\n"),
+                    ("opt/.wh.gone", b""))
+    layers = [oci.layer(*oci.programs("sh", "cat", "ls", "stat")), oci.BASE, own]
+    sg(service, "template", "import", "small", str(oci.layout(place, layers, config=CONFIG, how="none").archive()))
+    return "small"
+
+
+def out(box, script, **spec):
+    done = box.exec("/bin/sh", "-c", script, **spec)
+    assert done["exitCode"] == 0, done
+    return done["stdout"]
+
+
+def export(client, path, **query):
+    reply = client.request("GET", f"{path}/export", query=query)
+    assert reply.status == 200, reply
+    return reply.body
+
+
+def send(client, data, what="sandboxes", **query):
+    return client.request("POST", f"/v1/{what}/import", body=data, query=query)
+
+
+def box_of(client, made):
+    assert made.status == 201, made
+    box = Box.__new__(Box)
+    box.client, box.made, box.id, box.path = client, made.json, made.json["id"], f"/v1/sandboxes/{made.json['id']}"
+    return box
+
+
+def parts(data):
+    """The manifest and both archives, read as the page on the format says."""
+    magic, version, flags, length, zeros = struct.unpack("<8sIIII", data[:HEAD])
+    assert (magic, version, flags, zeros) == (MAGIC, 2, 0, 0)
+    manifest, at, archives = json.loads(data[HEAD:HEAD + length]), HEAD + length, [b"", b""]
+    for i in range(2):
+        while True:
+            (n,) = struct.unpack("<I", data[at:at + 4])
+            at += 4
+            if not n:
+                break
+            archives[i] += data[at:at + n]
+            at += n
+    assert struct.unpack("<Q", data[at:at + 8]) == (len(archives[0]) + len(archives[1]),)
+    assert data[at + 8:] == hashlib.sha256(data[:at + 8]).digest()
+    return manifest, *archives
+
+
+def joined(manifest, template, archive):
+    text = json.dumps(manifest).encode()
+    data = struct.pack("<8sIIII", MAGIC, 2, 0, len(text), 0) + text
+    for one in (template, archive):
+        for at in range(0, len(one), 65536):
+            piece = one[at:at + 65536]
+            data += struct.pack("<I", len(piece)) + piece
+        data += struct.pack("<I", 0)
+    data += struct.pack("<Q", len(template) + len(archive))
+    return data + hashlib.sha256(data).digest()
+
+
+def stored(service):
+    """What the store of templates has but `host`."""
+    return sorted(p.name for p in (service.state / "templates").iterdir() if not p.name.startswith((".host-", ".pull")))
+
+
+def is_settled(service, client):
+    """Nothing is left of it: no cell, no snapshot, no template, no layer."""
+    assert client.get("/v1/sandboxes", expect=200)["sandboxes"] == []
+    assert client.get("/v1/snapshots", expect=200)["snapshots"] == []
+    wait_for(lambda: client.get(f"/v1/orgs/{client.org}", expect=200)["inUse"]["sandboxes"] == 0, 60, "the end of ours")
+    wait_for(lambda: stored(service) == [], 60, f"the end of {stored(service)}")
+    return True
+
+
+@pytest.fixture(scope="module")
+def whole(service, small):
+    """A whole file of a small sandbox."""
+    org, client = service.tenant("whole")
+    box = Box(client, {"template": small, "env": {"A": "1 2"}})
+    out(box, "printf mine > f; cat opt/one 2>/dev/null || cat /opt/one; printf over >> /opt/one", user="root")
+    data = export(client, box.path, whole=1)
+    client.delete("/v1/sandboxes", expect=200)
+    service.operator.delete(f"/v1/orgs/{org}", expect=204)
+    return data
+
+
+def test_a_whole_file_needs_no_template_there(other, there, whole):
+    manifest, template, _ = parts(whole)
+    assert manifest["template"] == "small" and manifest["templateImage"]["bytes"] <= len(template)
+    with tarfile.open(fileobj=io.BytesIO(template)) as tar:  # other programs can read it
+        assert {"oci-layout", "index.json"} <= {m.name for m in tar}
+    moved = box_of(there, send(there, whole))
+    assert out(moved, "cat f /opt/one; printf %s \"$A$FROM\"; ls /opt") == "mineanother\nover1 2the imageone\n"
+    assert out(moved, "stat -c %U:%a /work") == "root:777\n"
+    assert moved.made["template"].startswith(".image-")
+    # It goes on: as a file of its own, as a snapshot; but only whole, and to nobody by its name.
+    reply = there.request("GET", f"{moved.path}/export")
+    assert reply.status == 400 and "--whole" in reply.error["message"], reply
+    again = export(there, moved.path, whole=1)
+    assert parts(again)[1] == template  # with the digests that it came with
+    made = there.post(f"{moved.path}/snapshots", {"name": "kept"}, expect=201)
+    twice = box_of(there, send(there, again))
+    assert twice.made["template"] == moved.made["template"]  # the layers are there already
+    assert there.post("/v1/sandboxes", {"template": moved.made["template"]}).status == 400
+    there.delete("/v1/sandboxes", expect=200)
+    other.kill9_daemon()
+    other.wait_ready()
+    assert out(Box(there, {"template": "kept"}), "cat f") == "mine"
+    there.delete("/v1/sandboxes", expect=200)
+    there.delete(f"/v1/snapshots/{made['id']}", expect=204)
+    # What nobody stands on any more goes with the next work on templates.
+    assert send(there, whole[:-1]).status == 400
+    assert is_settled(other, there)
+
+
+def test_a_template_that_is_there_is_not_stored_twice(service, tenant, whole, small):
+    manifest, template, archive = parts(whole)
+    before = stored(service)
+    moved = box_of(tenant, send(tenant, whole))
+    assert moved.made["template"] == small and out(moved, "cat f") == "mine"
+    moved = box_of(tenant, send(tenant, joined(manifest, b"whatever is passed over", archive), template=small))
+    assert out(moved, "cat f") == "mine" and stored(service) == before
+    assert json.loads(sg(service, "template", "list", "--json")) is not None
+
+
+def hostile_template(*entries, config=None, tmp):
+    place = tmp / "hostile"
+    return oci.layout(place, [oci.layer(*entries)], config=config).archive().read_bytes()
+
+
+def test_a_hostile_template_is_refused_and_leaves_nothing(other, there, whole, tmp_path):
+    manifest, template, archive = parts(whole)
+    flipped = bytearray(template)
+    flipped[template.index(b"another\n")] ^= 1
+    cases = {
+        "a device": hostile_template(oci.entry("d", type=tarfile.CHRTYPE, devmajor=1, devminor=3), tmp=tmp_path / "a"),
+        "../up": hostile_template(("../escaped", b"x"), tmp=tmp_path / "b"),
+        "through a link": hostile_template(oci.entry("l", type=tarfile.SYMTYPE, linkname="/etc"), ("l/x", b"x"), tmp=tmp_path / "c"),
+        "a whiteout that is none": hostile_template(oci.entry(".wh..", b""), tmp=tmp_path / "d"),
+        "another digest": bytes(flipped), "no image": oci.layer(("f", b"x")), "nothing": b"", "garbage": os.urandom(100000),
+        "half": template[:len(template) // 2],
+    }
+    for case, data in cases.items():
+        reply = send(there, joined(manifest, data, archive))
+        assert reply.status in (400, 403) and "the template of the file" in reply.error["message"], (case, reply)
+    reply = send(there, joined({**manifest, "templateImage": {"bytes": 1, "unpackedBytes": 1 << 60}}, template, archive))
+    assert reply.status == 429 and "disk of the templates" in reply.error["message"], reply
+    wrong = {k: v for k, v in manifest.items() if k != "templateImage"}
+    assert send(there, joined(wrong, template, archive)).status == 400
+    named = {**wrong, "template": ".image-" + "0" * 40}
+    data = joined(named, template, archive)
+    assert send(there, data[:8] + b"\1" + data[9:]).status == 400
+    assert is_settled(other, there)
+
+
+def test_the_machine_itself_is_in_no_file(tenant):
+    box = Box(tenant)
+    reply = tenant.request("GET", f"{box.path}/export", query={"whole": 1})
+    assert reply.status == 400 and "'host'" in reply.error["message"], reply
+
+
+def begin(client, data, n):
+    connection = client.fresh()
+    connection.putrequest("POST", "/v1/snapshots/import")
+    for name, value in {**client.headers(None), "Content-Length": str(len(data))}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(data[:n])
+    return connection
+
+
+def test_who_goes_in_the_midst_of_a_template_leaves_nothing(other, there, whole):
+    manifest, template, _ = parts(whole)
+    cut = HEAD + len(json.dumps(manifest)) + len(template) // 2
+    connection = begin(there, whole, cut)
+    wait_for(lambda: stored(other), 60, "the beginning")
+    connection.close()
+    assert is_settled(other, there)
+    connection = begin(there, whole, cut)
+    wait_for(lambda: stored(other), 60, "the beginning")
+    other.kill9_daemon()
+    other.wait_ready()
+    connection.close()
+    assert is_settled(other, there)
+    assert not other.operator.post("/v1/reconcile", expect=200)["orphans"]
+    assert send(there, whole, "snapshots").status == 201
+
+
+def test_the_command_line_moves_it_whole(service, small, other, tmp_path):
+    file = tmp_path / "box.sandbox"
+    box = sg(service, "create", "--template", small)
+    sg(service, "exec", box, "/bin/sh", "-c", "printf moved > f")
+    sg(service, "snapshots", "export", "--whole", box, str(file))
+    sg(service, "rm", box)
+    moved = sg(other, "snapshots", "import", str(file))
+    assert sg(other, "exec", moved, "/bin/cat", "f") == "moved"
+    sg(other, "rm", moved)
