@@ -45,7 +45,7 @@ LIMITS = (["soak/guest/test_cells.py", "soak/guest/test_delegation.py",
            "security/test_resources.py", "security/test_layers.py"], 1200)
 MEMORY = (["soak/guest/test_paused_memory.py"], 1800)
 LONG = (["soak/guest/test_fault.py", "security/test_files.py", "security/test_kernel.py",
-         "security/test_reach.py"], 2400)
+         "security/test_reach.py"], 5400)
 POLITE = ["nice", "-n", "10"]
 
 

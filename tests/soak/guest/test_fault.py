@@ -8,6 +8,7 @@ import pytest
 VARIANTS = ["comes_back_as_an_error", "leaves_nothing_to_the_sweeper", "kill_9_at_any_call"]
 
 
+@pytest.mark.timeout(1800)  # some hundred calls, each in a cell of its own
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_engine_fails_at_any_call_and_leaves_nothing(variant):
     done = subprocess.run(["/opt/bin/fault", variant], capture_output=True, text=True)
