@@ -24,7 +24,9 @@ static const struct known {
     const char *words[6]; /* before "run" */
     bool is_gvisor;
 } known[] = {
-    { "runsc", { "--ignore-cgroups", "--root=/run/runtime" }, true },
+    /* Newer ones would keep what is written to themselves: then no layer, snapshot or limit of
+     * ours would know of it. */
+    { "runsc", { "--ignore-cgroups", "--root=/run/runtime", "--overlay2=none" }, true },
     { "crun", { "--cgroup-manager=disabled", "--root=/run/runtime" }, false },
     { "", { "--root=/run/runtime" }, false },
 };

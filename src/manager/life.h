@@ -230,6 +230,8 @@ void sg_snapshots_free(struct sg_manager *m);
 void sg_snapshots_reconcile(struct sg_manager *m);
 int sg_snapshot_demand(struct sg_sandbox *s, const struct sg_who *who, const char *action,
                        struct sg_err *err);
+/* SG_UNSUPPORTED: why nothing of a sandbox without a layer in the storage pool can be kept. */
+int sg_snapshot_refuse(const struct sg_sandbox *s, struct sg_err *err);
 /* Of a fork. */
 int sg_snapshot_hidden(struct sg_sandbox *s,
                        void (*cb)(void *arg, struct sg_snapshot *t, const struct sg_err *err),

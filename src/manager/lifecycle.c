@@ -266,8 +266,7 @@ int sg_manager_pause_disk(struct sg_sandbox *s, const struct sg_who *who, sg_san
                           void *arg, struct sg_err *err)
 {
     if (!s->is_pooled)
-        return sg_fail(err, SG_UNSUPPORTED,
-                       "the sandbox is in memory (storage: tmpfs): without it nothing is left");
+        return sg_snapshot_refuse(s, err);
     if (s->state == SBX_PAUSED && !s->paused_snapshot)
         return sg_fail(err, SG_CONFLICT, "the sandbox is paused with its memory; resume it first");
     return change_by(s, who, OP_PAUSE, sg_pause_disk_begin, cb, arg, err);

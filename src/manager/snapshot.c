@@ -207,6 +207,16 @@ static int check_name(const char *name, const char *tag, struct sg_err *err)
     return 0;
 }
 
+int sg_snapshot_refuse(const struct sg_sandbox *s, struct sg_err *err)
+{
+    if (s->wall == SG_WALL_DOCKER)
+        return sg_fail(err, SG_UNSUPPORTED,
+                       "what a sandbox of tier docker writes is in memory, and its root is the "
+                       "Engine's: no files of it can be kept; tiers cell and gvisor can");
+    return sg_fail(err, SG_UNSUPPORTED,
+                   "the sandbox is in memory (storage: tmpfs): no files of it can be kept");
+}
+
 int sg_snapshot_demand(struct sg_sandbox *s, const struct sg_who *who, const char *action,
                        struct sg_err *err)
 {
@@ -216,8 +226,7 @@ int sg_snapshot_demand(struct sg_sandbox *s, const struct sg_who *who, const cha
     if (sg_tenant_demand(who, SG_SCOPE_EXEC, err) < 0)
         return sg_manager_denied(m, who, action, s, err);
     if (!s->is_pooled && (s->life->has_cell || !s->paused_snapshot))
-        return sg_fail(err, SG_UNSUPPORTED,
-                       "the sandbox is in memory (storage: tmpfs): there are no snapshots of it");
+        return sg_snapshot_refuse(s, err);
     if (s->life->op != OP_NONE || s->life->has_died)
         return sg_fail(err, SG_CONFLICT, "the sandbox is being changed; try again");
     return 0;

@@ -17,6 +17,36 @@ from service import Box, Service, wait_for
 
 MIB = 1 << 20
 TIERS = ["cell", "gvisor", "docker"]
+# Files in all states, and what is to be seen of them.
+BUSY = """
+import mmap, os, time
+os.makedirs('/workspace/d')
+os.chdir('/workspace/d')
+def name(i): return f'f{i}'
+for i in range(75):
+    with open(name(i), 'wb') as f: f.write(os.urandom(1000 + i))
+for i in range(0, 75, 3): os.unlink(name(i))
+for i in range(1, 75, 3): os.rename(name(i), f'r{i}')
+big = open('big', 'wb', buffering=0); big.write(os.urandom(3 << 20))
+fd = os.open('map', os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 1 << 20)
+seen = mmap.mmap(fd, 1 << 20); seen[:] = os.urandom(1 << 20)
+log = open('log', 'ab', buffering=0)
+for i in range(200): log.write(b'line')
+os.link('r1', 'hard'); os.symlink('r1', 'soft'); os.chmod('r4', 0o751)
+seen[5:9] = b'last'
+print('ready', flush=True)
+time.sleep(1000)
+"""
+LOOK = """
+import hashlib, os
+os.chdir('/workspace/d')
+h = hashlib.sha256()
+for name in sorted(os.listdir()):
+    st = os.lstat(name)
+    h.update(repr((name, oct(st.st_mode), st.st_uid, st.st_nlink, st.st_size)).encode())
+    h.update(os.readlink(name).encode() if os.path.islink(name) else open(name, 'rb').read())
+print(h.hexdigest(), len(os.listdir()))
+"""
 SLOW = 60  # seconds: a kernel that is a program, on a machine that has other things to do
 
 
@@ -167,6 +197,60 @@ def test_a_volume_is_refused_where_none_can_be(service, tier):
         assert reply.status in (400, 403), (path, reply)
     assert not [s for s in service.operator.get("/v1/sandboxes", expect=200)["sandboxes"] if s.get("mounts")]
     service.operator.delete(f"/v1/volumes/{volume}", expect=204)
+
+
+def look(box):
+    return box.exec("python3", "-c", LOOK)["stdout"]
+
+
+def test_snapshots_hold_every_byte_also_of_what_is_open_and_serve_any_tier_that_has_them(service, tier):
+    client = service.operator
+    box = Box(client, {"tier": tier})
+    if tier == "docker":  # what it writes is in memory: said, and nothing is changed
+        for path, body in (("snapshots", {}), ("fork", {}), ("pause", {"memory": False})):
+            reply = client.post(f"{box.path}/{path}", body)
+            assert reply.status == 501 and "tier docker" in reply.error["message"], reply
+        assert box.sh("echo still")["stdout"] == "still\n"
+        box.destroy()
+        return
+    run = box.exec("python3", "-c", BUSY, background=True, expect=201)["id"]
+    wait_for(lambda: box.output(run), SLOW, "all is written, and nothing synced or closed")
+    made = client.post(f"{box.path}/snapshots", {}, expect=201)["id"]
+    before = look(box)
+    assert before.endswith(" 55\n")
+    forks = [Box(client, made=row["sandbox"]) for row in client.post(f"{box.path}/fork", {"count": 2}, expect=201)["forks"]]
+    others = [Box(client, {"tier": other, "template": made}) for other in ("cell", "gvisor")]
+    assert [fork.get()["tier"] for fork in forks] == [tier, tier]
+    assert {look(one) for one in (*forks, *others)} == {before}
+    forks[0].sh("rm -r /workspace/d")
+    assert look(forks[1]) == before == look(box)
+    for one in (*forks, *others):
+        one.destroy()
+    box.destroy()
+    client.delete(f"/v1/snapshots/{made}", expect=204)
+
+
+def test_a_pause_without_memory_and_a_rollback_give_the_files_back(service, tier):
+    if tier == "docker":
+        return  # the test before this one has it
+    client = service.operator
+    volume = client.post("/v1/volumes", {"name": "aside", "bytes": 16 * MIB}, expect=201)["id"]
+    box = Box(client, {"tier": tier, "mounts": [{"volume": volume, "path": "/data"}]})
+    run = box.exec("python3", "-c", BUSY, background=True, expect=201)["id"]
+    wait_for(lambda: box.output(run), SLOW, "all is written, and nothing synced or closed")
+    good = client.post(f"{box.path}/snapshots", {}, expect=201)["id"]
+    before = look(box)
+    assert client.post(f"{box.path}/pause", {"memory": False}, expect=200)["paused"] == "disk"
+    assert client.post(f"{box.path}/resume", expect=200)["state"] == "running"
+    assert look(box) == before and box.get()["tier"] == tier
+    box.sh("rm -r /workspace/d; echo 1 > /workspace/new; echo aside > /data/x")
+    client.post(f"{box.path}/rollback", {"snapshot": good}, expect=200)
+    done = box.sh("ls /workspace/new || echo gone; cat /data/x; uname -r")
+    assert done["stdout"].startswith("gone\naside\n") and ("4.4.0" in done["stdout"]) == (tier == "gvisor"), done
+    assert look(box) == before
+    box.destroy()
+    client.delete(f"/v1/snapshots/{good}", expect=204)
+    client.delete(f"/v1/volumes/{volume}", expect=204)
 
 
 def test_limits_hold(service, tier):

@@ -321,9 +321,9 @@ class Service:
 class Box:
     """A sandbox, and what tests often do with one."""
 
-    def __init__(self, client, spec=None):
+    def __init__(self, client, spec=None, made=None):
         self.client = client
-        self.made = client.post("/v1/sandboxes", spec or {}, expect=201)
+        self.made = made or client.post("/v1/sandboxes", spec or {}, expect=201)
         self.id = self.made["id"]
         self.path = f"/v1/sandboxes/{self.id}"
 
