@@ -18,8 +18,10 @@ static void names_the_platform_and_the_network_before_the_command(void **state)
                                   .argument_count = 1,
                                   .has_gate = true };
     sg_auto_free char *command = sg_runtime_command(&r);
-    assert_string_equal(command, "/runtime\n--ignore-cgroups\n--root=/run/runtime\n--overlay2=none\n--network=host\n"
-                                 "--platform=systrap\n--debug\nrun\n--bundle=/bundle\nsandbox\n");
+    assert_string_equal(
+        command,
+        "/runtime\n--ignore-cgroups\n--root=/run/runtime\n--overlay2=none\n--network=host\n"
+        "--platform=systrap\n--debug\nrun\n--bundle=/bundle\nsandbox\n");
 }
 
 static void tells_others_nothing_of_gvisor(void **state)
