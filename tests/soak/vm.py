@@ -43,7 +43,7 @@ MEMORY_MB, SWAP_BYTES = 1536, 512 << 20
 # what runs inside, from tests/: (suites, seconds)
 LIMITS = (["soak/guest/test_cells.py", "soak/guest/test_delegation.py",
            "security/test_resources.py", "security/test_layers.py"], 1200)
-MEMORY = (["soak/guest/test_paused_memory.py"], 1800)
+MEMORY = (["soak/guest/test_paused_memory.py"], 3600)
 LONG = (["soak/guest/test_fault.py", "security/test_files.py", "security/test_kernel.py",
          "security/test_reach.py"], 5400)
 POLITE = ["nice", "-n", "10"]
