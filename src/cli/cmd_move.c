@@ -103,6 +103,8 @@ static void add_target(struct sg_buf *target, const struct sg_cli *cli)
         sg_api_query(target, "name", c->name);
     if (*c->tag)
         sg_api_query(target, "tag", c->tag);
+    if (c->keep_network && !is_kept)
+        sg_api_query(target, "keepNetwork", "1");
     if (sg_cli_has_flag(cli, "template"))
         sg_api_query(target, "template", c->template);
 }
@@ -122,6 +124,19 @@ static int send_file(struct sg_api *api, const struct sg_cli *cli, struct sg_err
     return sg_http_send_fd(&api->http, "POST", sg_buf_cstr(&target), fd, bytes, err);
 }
 
+static void tell_notices(const struct sg_cli *cli, const struct sg_jval *v)
+{
+    const struct sg_jval *list = sg_json_get(v, "notices");
+    for (const struct sg_jval *one = list && list->kind == SG_J_ARRAY ? list->list.first : NULL;
+         one; one = one->next) {
+        sg_auto_buf text;
+        sg_buf_init(&text, 4096);
+        if (one->kind == SG_J_STRING)
+            sg_add_clean(&text, one->s.p);
+        sg_cli_note(cli, "%s", sg_buf_cstr(&text));
+    }
+}
+
 int sg_cmd_snapshots_import(struct sg_cli *cli)
 {
     sg_auto_api api;
@@ -134,6 +149,7 @@ int sg_cmd_snapshots_import(struct sg_cli *cli)
         return sg_cli_fail(cli, &err);
     if (cli->config.json)
         return sg_api_print(&api.reply);
+    tell_notices(cli, v);
     sg_add_clean(&out, sg_api_text(v, "id"));
     sg_buf_add_str(&out, "\n");
     return sg_cli_print(&out);

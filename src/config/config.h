@@ -113,6 +113,7 @@ struct sg_config {
     bool cascade, drop_memory;   /* snapshots rm; pause */
     bool keep_snapshot;          /* snapshots import */
     bool whole;                  /* snapshots export */
+    bool keep_network;           /* snapshots import */
     bool dry_run;                /* gc */
     uint64_t days, layer_days, checkpoint_every; /* gc; gc; create */
     struct sg_strlist captures;                  /* create */

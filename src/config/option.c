@@ -514,6 +514,8 @@ const struct sg_option sg_options[] = {
       .help = "destroy the sandboxes that were made of it, too" },
     { .flag = "snapshot", .type = SG_OPTION_BOOL, .commands = SG_FOR_SNAPSHOTS_IMPORT,
       .offset = AT(keep_snapshot), .fallback = "false", .help = "keep it as a snapshot, and start no sandbox (as --name does)" },
+    { .flag = "keep-network", .type = SG_OPTION_BOOL, .commands = SG_FOR_SNAPSHOTS_IMPORT, .offset = AT(keep_network), .fallback = "false",
+      .help = "join the private networks and use the proxy that the file names" },
     { .flag = "whole", .type = SG_OPTION_BOOL, .commands = SG_FOR_SNAPSHOTS_EXPORT, .offset = AT(whole), .fallback = "false",
       .help = "put the template into the file, too" },
     { .flag = "drop-memory", .type = SG_OPTION_BOOL, .commands = SG_FOR_PAUSE,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -149,7 +150,6 @@ static int merge_dir(int tree_fd, int root_fd, const char *name, const struct st
                      unsigned depth, uint64_t *left, struct sg_err *err)
 {
     struct stat below;
-    const bool is_implied = (st->st_mode & 07777) == SG_MODE_IMPLIED;
     bool is_there = fstatat(root_fd, name, &below, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && !S_ISDIR(below.st_mode)) {
         if (unlinkat(root_fd, name, 0) < 0)
@@ -162,6 +162,8 @@ static int merge_dir(int tree_fd, int root_fd, const char *name, const struct st
     sg_auto_fd to = sg_open_plain(root_fd, name, O_RDONLY | O_DIRECTORY, 0);
     if (from < 0 || to < 0)
         return sg_fail_sys(err, "open directory %s", sg_quote(name).s);
+    const bool is_implied =
+        (st->st_mode & 07777) == SG_MODE_IMPLIED && fgetxattr(from, SG_MARK_NAMED, NULL, 0) < 0;
     if ((!is_there || !is_implied) &&
         apply(to, st, is_implied ? 0755 : st->st_mode & 07777, err) < 0)
         return -1;

@@ -23,9 +23,12 @@
 #define SG_WHITEOUT     ".wh."
 #define SG_WHITEOUT_ALL ".wh..wh..opq"
 
+/* An attribute of one that a layer names with this very mode. */
+#define SG_MARK_NAMED "user.sandglass.named"
+
 enum {
     /* Of a directory that a layer has entries in but does not name: it is as it is below. */
-    SG_MODE_IMPLIED = 01701,
+    SG_MODE_IMPLIED = 01701, /* and without SG_MARK_NAMED */
     SG_PART_NAME = 7 + SG_OCI_HEX + 1,
     SG_LAYER_NAME = 7 + SG_OCI_HEX + 2,
 };

@@ -46,6 +46,9 @@ struct sg_move_in_spec {
     bool is_snapshot;       /* it becomes a snapshot, and no sandbox */
     const char *name, *tag; /* of that; NULL: none */
     const char *template;   /* in place of the one that the file names; NULL: that one */
+    /* Private networks and a proxy that the file names are the importer's to give: without this
+     * they are left out, and told. */
+    bool keeps_network;
 };
 struct sg_move_in *sg_move_in_begin(struct sg_manager *m, const struct sg_who *who,
                                     const struct sg_move_in_spec *spec,
@@ -53,4 +56,6 @@ struct sg_move_in *sg_move_in_begin(struct sg_manager *m, const struct sg_who *w
                                     struct sg_err *err);
 /* The next bytes of the file; only at the beginning, and after `ready`. */
 void sg_move_in_add(struct sg_move_in *in, const void *p, size_t n, bool is_last);
+/* In `over`: what was not taken over of the file, and why; NULL behind the last. */
+const char *const *sg_move_in_notices(const struct sg_move_in *in);
 void sg_move_in_drop(struct sg_move_in *in); /* nobody listens any more; nothing is to stay */

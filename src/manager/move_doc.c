@@ -201,9 +201,6 @@ static int read_settings(const struct sg_jval *v, struct sg_move_doc *d, struct 
         sg_pairs_check("env", d->env.v, d->env.n, true, err) < 0 ||
         (s.network && sg_net_read(s.network, &d->network, err) < 0))
         return -1;
-    if (d->network.egress.user || d->network.egress.sealed)
-        return sg_fail(err, SG_UNSUPPORTED,
-                       "its egress proxy wants a password, which is in no file: export it without");
     d->has_network = s.network;
     return read_captures(s.captures, d, err);
 }

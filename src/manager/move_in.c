@@ -45,6 +45,8 @@ struct sg_move_in {
     struct sg_move_doc doc;
     struct sg_image_job *job;        /* holds the template that came with the file */
     char base[SG_MOVE_NAME_MAX + 1]; /* that one; "": none */
+    bool keeps_network;
+    char *notices[SG_MOVE_NOTICES_MAX + 1]; /* owned */
     bool is_in_template, is_passed_over, is_template_sent;
     struct sg_id box; /* ours; "": none */
     char hidden[SG_ID_LEN + 1];
@@ -73,6 +75,8 @@ static void release(struct sg_move_in *in)
     free(in->name);
     free(in->tag);
     free(in->template);
+    for (size_t i = 0; in->notices[i]; i++)
+        free(in->notices[i]);
     free(in);
 }
 
@@ -254,6 +258,8 @@ static int take_manifest(struct sg_move_in *in, struct sg_err *err)
 {
     const struct sg_str text = { (const char *)in->reader.text.p, in->reader.text.n };
     if (sg_move_doc_read(text, &in->doc, err) < 0)
+        return -1;
+    if (sg_move_admit(in->move.m, &in->who, &in->doc, in->keeps_network, in->notices, err) < 0)
         return -1;
     if (in->doc.is_whole != in->reader.is_whole)
         return sg_fail(err, SG_INVALID,
@@ -552,6 +558,7 @@ struct sg_move_in *sg_move_in_begin(struct sg_manager *m, const struct sg_who *w
                                 .name = spec->name ? sg_strdup(spec->name) : NULL,
                                 .tag = spec->tag ? sg_strdup(spec->tag) : NULL,
                                 .template = spec->template ? sg_strdup(spec->template) : NULL,
+                                .keeps_network = spec->keeps_network,
                                 .io.fd = -1,
                                 .ops = ops,
                                 .arg = arg };
@@ -564,6 +571,11 @@ struct sg_move_in *sg_move_in_begin(struct sg_manager *m, const struct sg_who *w
     }
     sg_manager_audit(m, who, "sandbox.import", NULL, NULL);
     return in;
+}
+
+const char *const *sg_move_in_notices(const struct sg_move_in *in)
+{
+    return (const char *const *)in->notices;
 }
 
 void sg_move_in_drop(struct sg_move_in *in)

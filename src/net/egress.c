@@ -40,6 +40,9 @@ int sg_egress_target(const char *address, struct sg_name *name, struct sg_addr *
                      struct sg_target *ret, struct sg_err *err)
 {
     struct sg_target t;
+    if (strchr(address, '@')) /* what stands before it is in nobody's log */
+        return sg_fail(err, SG_INVALID,
+                       "a proxy is HOST:PORT; username and password are members of their own");
     if (sg_target_parse(sg_str_of(address), name, addr, &t, err) < 0)
         return -1;
     if (t.is_udp)

@@ -18,7 +18,16 @@ static const struct {
     { "containers", "host.containers.internal" },
     { "docker", "host.docker.internal" },
     { "ec2", "ip-10-0-0-1.ec2.internal" },
+    { "gateway", "gateway.internal" },
     { "google", "metadata.google.internal" },
+    { "host", "host.internal" },
+    { "k3d", "host.k3d.internal" },
+    { "kubernetes", "kubernetes.internal" },
+    { "lima", "host.lima.internal" },
+    { "metadata", "metadata.internal" },
+    { "minikube", "host.minikube.internal" },
+    { "orb", "host.orb.internal" },
+    { "rancher-desktop", "host.rancher-desktop.internal" },
 };
 
 static char *word_of(struct sg_str text, struct sg_err *err)

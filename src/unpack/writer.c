@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 #include "base/auto.h"
 #include "base/str.h"
+#include "image/layers.h"
 #include "sys/beneath.h"
 
 #include "base/banned.h"
@@ -134,6 +136,9 @@ int sg_writer_dir(struct sg_writer *w, const struct sg_entry_name *name, const s
         perm |= 0700; /* or the entries below could not be written */
     if (dir < 0 || apply(w, dir, perm, node) < 0)
         return fail_entry(name->path, "make directory", err);
+    if (perm == SG_MODE_IMPLIED && w->implied == SG_MODE_IMPLIED &&
+        fsetxattr(dir, SG_MARK_NAMED, "", 0, 0) < 0)
+        return fail_entry(name->path, "mark directory", err);
     return 0;
 }
 

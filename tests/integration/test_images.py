@@ -144,6 +144,18 @@ def test_a_layer_above_hides_replaces_and_keeps(store):
     assert not [p for p in root.rglob(".wh.*")]
 
 
+def test_a_directory_with_the_mode_that_marks_those_without_one_keeps_it(store):
+    below = oci.layer(oci.entry("etc", type=tarfile.DIRTYPE, mode=0o755), ("etc/passwd", oci.USERS),
+                      oci.entry("usr", type=tarfile.DIRTYPE, mode=0o755),
+                      oci.entry("named", type=tarfile.DIRTYPE, mode=0o700),
+                      oci.entry("unnamed", type=tarfile.DIRTYPE, mode=0o750))
+    above = oci.layer(oci.entry("named", type=tarfile.DIRTYPE, mode=0o1701), ("named/f", b"x"),
+                      oci.entry("fresh", type=tarfile.DIRTYPE, mode=0o1701), ("unnamed/f", b"x"), ("new/f", b"x"))
+    take(store, "mine", oci.layout(store.home / "marked", [below, above]).archive())
+    modes = {name: (store.root("mine") / name).stat().st_mode & 0o7777 for name in ("named", "fresh", "unnamed", "new")}
+    assert modes == {"named": 0o1701, "fresh": 0o1701, "unnamed": 0o750, "new": 0o755}
+
+
 def test_of_a_list_the_image_for_this_machine_is_taken(store):
     made = oci.Layout(store.home / "many")
     ours = made.image([oci.BASE])

@@ -225,11 +225,42 @@ def test_a_pause_that_keeps_the_files_is_exported_as_it_is(tenant, there):
 def test_the_network_of_one_that_was_moved_is_no_wider_than_it_was(other, tenant, there):
     other.operator.put(f"/v1/orgs/{there.org}/network", {"mode": "open"}, expect=200)
     for network in ({"mode": "none"}, {"mode": "none", "networks": ["team"]}, {"mode": "filtered", "allow": ["example.com"]}):
-        made = send(there, export(tenant, Box(tenant, {"network": network}).path))
-        assert made.status == 201, made
+        made = send(there, export(tenant, Box(tenant, {"network": network}).path), keepNetwork=1)
+        assert made.status == 201 and "notices" not in made.json, made
         found = there.get(f"/v1/sandboxes/{made.json['id']}/network", expect=200)
         assert {**found, **network} == found, (network, found)
     other.operator.delete(f"/v1/orgs/{there.org}/network", expect=204)
+
+
+def test_a_private_network_and_a_proxy_of_a_file_are_the_importer_s_to_give(there, small):
+    manifest, archive = parts(small)
+
+    def network(found, **query):
+        manifest["settings"]["network"] = found
+        made = send(there, joined(manifest, archive), **query)
+        assert made.status == 201, made
+        return there.get(f"/v1/sandboxes/{made.json['id']}/network", expect=200), " ".join(made.json.get("notices", []))
+
+    found, notices = network({"mode": "filtered", "allow": ["example.com"], "networks": ["team", "others"]})
+    assert found["mode"] == "filtered" and not found.get("networks") and "team, others" in notices, (found, notices)
+    proxy = {"address": "proxy.example.com:1080", "username": "someone"}
+    for more in ({}, {"sealed": "x" * 5000}):
+        found, notices = network({"mode": "open", "egressProxy": {**proxy, **more}})
+        assert found["mode"] == "none" and "egressProxy" not in found, found
+        assert "proxy.example.com:1080" in notices and "no network" in notices and "someone" not in notices, notices
+        found, notices = network({"mode": "open", "egressProxy": {**proxy, **more}}, keepNetwork=1)
+        assert found["mode"] == "open" and found["egressProxy"] == proxy and "set it again" in notices, (found, notices)
+    manifest["settings"]["network"] = {"mode": "open", "egressProxy": {"address": "169.254.169.254:80"}}
+    reply = send(there, joined(manifest, archive), keepNetwork=1)
+    assert reply.status == 400 and "metadata" in reply.error["message"], reply
+
+
+def test_the_password_in_the_address_of_a_proxy_is_told_to_nobody(there, small):
+    manifest, archive = parts(small)
+    bad = {"mode": "open", "egressProxy": {"address": "someone:hunter2@proxy.example.com:1080"}}
+    manifest["settings"]["network"] = bad
+    for reply in (there.request("POST", "/v1/sandboxes", body={"network": bad}), send(there, joined(manifest, archive))):
+        assert reply.status == 400 and "hunter2" not in reply.body.decode() and "HOST:PORT" in reply.error["message"], reply
 
 
 # ---- what is refused, and leaves nothing ----
@@ -284,12 +315,6 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(other, there, small):
 
 def test_a_manifest_that_asks_for_too_much_leaves_nothing(other, there, small):
     manifest, archive = parts(small)
-    proxy = {"address": "192.0.2.1:1080", "username": "someone"}
-    for more in ({}, {"sealed": "x" * 5000}):
-        manifest["settings"]["network"] = {"mode": "open", "egressProxy": {**proxy, **more}}
-        reply = send(there, joined(manifest, archive))
-        assert reply.status == 501 and "wants a password" in reply.error["message"], reply
-    del manifest["settings"]["network"]
     reply = send(there, joined({**manifest, "traits": {"env": {f"A{i}": "x" * 1000 for i in range(200)}}}, archive))
     assert reply.status == 400 and "traits is over" in reply.error["message"], reply
     assert is_settled(other, there)

@@ -347,7 +347,8 @@ static void words_of_networks_are_parts_of_names(void **state)
 {
     (void)state;
     static const char *const bad[] = { "", ".", "a.b", "a b", "-a", "t\xc3\xa4m", "7" };
-    static const char *const taken[] = { "google", "EC2", "docker", "containers" };
+    static const char *const taken[] = { "google", "EC2",      "docker", "containers",
+                                         "lima",   "metadata", "host",   "Minikube" };
     struct sg_netnames n = { 0 }, copy;
     struct sg_err err;
     char word[2] = "a";

@@ -107,7 +107,7 @@ static void taken(void *arg, struct sg_sandbox *s, struct sg_snapshot *t, const 
     if (t)
         sg_rest_reply_snapshot(c, t);
     else
-        sg_rest_reply_created(c, s, err);
+        sg_rest_reply_imported(c, s, sg_move_in_notices(c->state), err);
 }
 
 static int take(struct sg_call *c, const struct sg_move_in_spec *spec, struct sg_err *err)
@@ -123,9 +123,14 @@ static int take(struct sg_call *c, const struct sg_move_in_spec *spec, struct sg
 
 int sg_rest_sandbox_import(struct sg_call *c, struct sg_err *err)
 {
-    static const char *const known[] = { "template", NULL };
-    const struct sg_move_in_spec spec = { .template = sg_call_query(c, "template") };
-    return sg_call_query_only(c, known, err) < 0 ? -1 : take(c, &spec, err);
+    static const char *const known[] = { "template", "keepNetwork", NULL };
+    uint64_t keeps = 0;
+    if (sg_call_query_only(c, known, err) < 0 ||
+        sg_call_query_u64(c, "keepNetwork", 0, 1, &keeps, err) < 0)
+        return -1;
+    const struct sg_move_in_spec spec = { .template = sg_call_query(c, "template"),
+                                          .keeps_network = keeps };
+    return take(c, &spec, err);
 }
 
 int sg_rest_snapshot_import(struct sg_call *c, struct sg_err *err)

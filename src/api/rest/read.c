@@ -128,8 +128,9 @@ int sg_rest_time(const char *text, int64_t *ret_ms, struct sg_err *err)
 
 /* ---- replies ---- */
 
+/* `notices` to NULL, or NULL: behind what is told of every sandbox. */
 static void reply_sandbox(struct sg_call *c, int status, struct sg_sandbox *s,
-                          const struct sg_err *err)
+                          const char *const *notices, const struct sg_err *err)
 {
     if (!s) {
         sg_reply_error(c, err);
@@ -140,17 +141,28 @@ static void reply_sandbox(struct sg_call *c, int status, struct sg_sandbox *s,
     struct sg_json j;
     sg_json_init(&j, &out);
     sg_rest_put_sandbox(&j, s);
+    if (notices && notices[0] && !out.has_overflowed) {
+        out.n--; /* its bracket */
+        sg_json_put_strs(&j, "notices", notices);
+        sg_json_close(&j, '}');
+    }
     sg_reply_json(c, status, &out);
 }
 
 void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
-    reply_sandbox(arg, 200, s, err);
+    reply_sandbox(arg, 200, s, NULL, err);
 }
 
 void sg_rest_reply_created(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
-    reply_sandbox(arg, 201, s, err);
+    reply_sandbox(arg, 201, s, NULL, err);
+}
+
+void sg_rest_reply_imported(struct sg_call *c, struct sg_sandbox *s, const char *const *notices,
+                            const struct sg_err *err)
+{
+    reply_sandbox(c, 201, s, notices, err);
 }
 
 void sg_rest_reply_done(void *arg, const struct sg_err *err)

@@ -77,6 +77,9 @@ void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err 
 void sg_rest_reply_created(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 201 */
 void sg_rest_reply_done(void *arg, const struct sg_err *err);                          /* 204 */
 struct sg_snapshot;
+/* The same of one that came in a file, with what was not taken over of that. */
+void sg_rest_reply_imported(struct sg_call *c, struct sg_sandbox *s, const char *const *notices,
+                            const struct sg_err *err);
 void sg_rest_reply_snapshot(struct sg_call *c, const struct sg_snapshot *t); /* 201 */
 
 /* ---- exec.c ---- */
