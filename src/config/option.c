@@ -23,6 +23,7 @@ static const struct sg_word net_words[] = {
     { "none", SG_NET_NONE, false },
     { "filtered", SG_NET_FILTERED, false },
     { "open", SG_NET_OPEN, false },
+    { "isolated", SG_NET_FILTERED, true }, /* with no rules: private networks, and nothing else */
     { "bridge", SG_NET_OPEN, true },
     { "false", SG_NET_NONE, true },
     { "true", SG_NET_OPEN, true }, /* network_enabled */

@@ -280,6 +280,10 @@ static void names_of_other_tools_are_understood(void **state)
     assert_true(s->o.has_daytona);
     assert_ok(apply(s, "sandbox.network_enabled = false", &err), err);
     assert_int_equal(s->c.net, SG_NET_NONE);
+    assert_ok(apply(s, "run.net = 'isolated'", &err), err);
+    assert_int_equal(s->c.net, SG_NET_FILTERED);
+    assert_ok(apply(s, "run.net = 'bridge'", &err), err);
+    assert_int_equal(s->c.net, SG_NET_OPEN);
 }
 
 static void what_a_file_may_not_hold_is_refused_with_its_place(void **state)
