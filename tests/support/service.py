@@ -52,6 +52,17 @@ def free_port():
         return sock.getsockname()[1]
 
 
+def is_free(port):
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+            sock.listen()
+        except OSError:
+            return False
+        return True
+
+
 def toml(value):
     if isinstance(value, list):
         return "[" + ", ".join(toml(v) for v in value) + "]"
@@ -215,6 +226,8 @@ class Service:
         if not self.process:
             return
         wait_for(self.kill_tree, seconds=60, what="the end of all")
+        # One that counts as dead may have a thread that still writes, and with it the port.
+        wait_for(lambda: is_free(self.port), seconds=60, what="a free port")
         self.process.wait()
         leaks.spared.discard(self.process.pid)
 
