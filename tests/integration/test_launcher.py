@@ -170,6 +170,24 @@ def test_a_frozen_cell_stands_still_and_can_be_destroyed(launcher):
     assert not is_alive(cell["pid"])
 
 
+def test_memory_of_a_frozen_cell_is_taken_or_it_is_said_that_the_kernel_cannot(launcher):
+    cell = launcher.create(TEMPLATE)
+    cell["init"].hello_init()
+    with pytest.raises(Failed) as failed:
+        launcher.ask("l_reclaim", sandbox=cell["sandbox"])
+    assert failed.value.kind == "conflict"  # it is not frozen
+    launcher.ask("l_freeze", sandbox=cell["sandbox"])
+    if launcher.ask("l_storage")["reclaim"] == 0:
+        with pytest.raises(Failed) as failed:
+            launcher.ask("l_reclaim", sandbox=cell["sandbox"])
+        assert failed.value.kind == "unsupported"
+    else:
+        launcher.ask("l_reclaim", sandbox=cell["sandbox"])
+        assert launcher.await_news("l_reclaimed")["sandbox"] == cell["sandbox"]
+    launcher.ask("l_thaw", sandbox=cell["sandbox"])
+    assert cell["init"].ask("info")["type"] == "infoed"
+
+
 # ---- ending ----
 
 
