@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two processes: one works, the other waits for the end of either side. Whoever asked and goes
- * takes the first one along, in the midst of whatever it does; what that leaves is swept by the
- * second. */
+ * takes the first one along, in the midst of whatever it does; so does a disk that fills up, since
+ * what a file says of its size is a stranger's word. What that leaves is swept by the second. */
 #include "cli/image_work.h"
 
 #include <errno.h>
@@ -9,8 +9,10 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -30,7 +32,8 @@
 enum { ASKED_FD = 3, SAYS_FD = 4, DATA_FD = 5 };
 enum { REQUEST_MAX = 64 << 10, LINE_BYTES = 4096 };
 /* What the store's disk keeps free, whatever is asked. */
-static const uint64_t SPARE_BYTES = UINT64_C(256) << 20;
+static const uint64_t SPARE_BYTES = UINT64_C(256) << 20, SPARE_FILES = 8192;
+enum { LOOK_MS = 50 }; /* at the disk: less than it takes to write what is spare */
 extern char **environ;
 
 struct work {
@@ -39,6 +42,7 @@ struct work {
     const char *action, *template, *snapshot;
     uint64_t bytes, unpacked;
     bool sudo;
+    atomic_bool *fills; /* shared by both: the disk is written to */
 };
 
 /* ---- what is said ---- */
@@ -75,11 +79,11 @@ static int fail(const struct sg_err *err)
 /* ---- room ---- */
 
 /* Before anything is written: a disk that fills up in the midst is everybody's. */
-static int check_room(const char *state_dir, uint64_t bytes, struct sg_err *err)
+static int check_room(const struct work *w, uint64_t bytes, struct sg_err *err)
 {
     struct statvfs fs;
     uint64_t needed;
-    sg_auto_fd store = sg_templates_open(state_dir, true, err);
+    sg_auto_fd store = sg_templates_open(w->cli.config.state_dir, true, err);
     if (store < 0)
         return -1;
     if (fstatvfs(store, &fs) < 0)
@@ -90,7 +94,18 @@ static int check_room(const char *state_dir, uint64_t bytes, struct sg_err *err)
                        "the template needs %" PRIu64 " MiB, and the disk of the templates has "
                        "%" PRIu64 " MiB left",
                        bytes >> 20, free_bytes >> 20);
+    atomic_store(w->fills, true);
     return 0;
+}
+
+/* It may be more than was said, and others write, too. */
+static bool is_spent(int store_fd)
+{
+    struct statvfs fs;
+    if (store_fd < 0 || fstatvfs(store_fd, &fs) < 0)
+        return false;
+    return (uint64_t)fs.f_bavail * fs.f_frsize < SPARE_BYTES ||
+           (fs.f_files && fs.f_favail < SPARE_FILES);
 }
 
 /* ---- out ---- */
@@ -127,10 +142,10 @@ static int leave(struct work *w, struct sg_err *err)
     if (!w->snapshot || !sg_id_is_valid(w->snapshot, 't'))
         return sg_fail(err, SG_INVALID, "of no snapshot");
     if (sg_template_open_pinned(state_dir, w->template, w->snapshot, &t, err) < 0 ||
-        (!t.manifest && check_room(state_dir, t.bytes, err) < 0) ||
-        sg_run_prepare(&is_rootless, err) < 0 ||
+        (!t.manifest && check_room(w, t.bytes, err) < 0) || sg_run_prepare(&is_rootless, err) < 0 ||
         sg_leaving_of(&l, state_dir, &t, "template:latest", &w->progress, err) < 0)
         return -1;
+    atomic_store(w->fills, false);
     struct sg_json j;
     sg_auto_buf out;
     begin(&out, &j);
@@ -182,9 +197,9 @@ static int come(struct work *w, struct sg_err *err)
     uint64_t all;
     if (__builtin_add_overflow(w->bytes, w->unpacked, &all))
         all = UINT64_MAX;
-    if (check_room(in.state_dir, all, err) < 0 ||
-        sg_template_import(&in, &w->progress, &result, err) < 0)
+    if (check_room(w, all, err) < 0 || sg_template_import(&in, &w->progress, &result, err) < 0)
         return sg_wrap(err, "the template of the file");
+    atomic_store(w->fills, false);
     return hold(made.name, err);
 }
 
@@ -253,16 +268,40 @@ static void keep_from_others(void)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-static int wait_for(pid_t worker, int worker_fd, const char *state_dir)
+/* Until either side ends, or the disk does: true. */
+static bool wait_for_end(struct pollfd ends[2], const struct work *w)
 {
+    for (;;) {
+        sg_auto_fd store = -1;
+        const int n = poll(ends, 2, LOOK_MS);
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return false;
+        if (atomic_load(w->fills))
+            store = sg_templates_open(w->cli.config.state_dir, false, NULL);
+        if (is_spent(store))
+            return true;
+    }
+}
+
+static int wait_for(const struct work *w, pid_t worker, int worker_fd)
+{
+    const char *state_dir = w->cli.config.state_dir;
     struct pollfd ends[] = { { .fd = ASKED_FD }, { .fd = worker_fd, .events = POLLIN } };
     int status = 0;
-    while (poll(ends, 2, -1) < 0 && errno == EINTR)
-        ;
+    const bool is_full = wait_for_end(ends, w);
     if (!ends[1].revents)
         (void)kill(worker, SIGKILL);
     while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
         ;
+    if (is_full) {
+        struct sg_err err = { 0 };
+        (void)sg_fail(&err, SG_EXHAUSTED,
+                      "the disk of the templates is full but for its last %" PRIu64
+                      " MiB: the template is larger than was said, or others fill the disk",
+                      SPARE_BYTES >> 20);
+        (void)fail(&err);
+    }
+    (void)close(SAYS_FD);
     sg_auto_fd store = sg_templates_open(state_dir, false, NULL);
     if (store >= 0)
         sg_templates_sweep(store, NULL);
@@ -280,18 +319,22 @@ int sg_image_work(void)
     sg_config_init(&w.cli.config, &w.cli.origins);
     if (sg_config_load(&w.cli.config, &w.cli.origins, NULL, environ, &err) < 0)
         return fail(&err);
+    w.fills =
+        mmap(NULL, sizeof *w.fills, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (w.fills == MAP_FAILED) {
+        (void)sg_fail_sys(&err, "share a page");
+        return fail(&err);
+    }
     const pid_t parent = getpid(), worker = fork();
     if (worker == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(getppid() == parent ? do_work(&w) : SG_EXIT_FAILED);
     }
     sg_auto_fd worker_fd = worker < 0 ? -1 : (int)syscall(SYS_pidfd_open, worker, 0);
-    (void)close(SAYS_FD);
     (void)close(DATA_FD);
     if (worker > 0 && worker_fd < 0)
         (void)kill(worker, SIGKILL);
-    const int code =
-        worker_fd < 0 ? SG_EXIT_FAILED : wait_for(worker, worker_fd, w.cli.config.state_dir);
+    const int code = worker_fd < 0 ? SG_EXIT_FAILED : wait_for(&w, worker, worker_fd);
     sg_config_done(&w.cli.config, &w.cli.origins);
     return code;
 }

@@ -168,7 +168,8 @@ static void put_mount(struct sg_json *j, const struct mount *m)
     sg_json_close(j, '}');
 }
 
-/* /tmp by name: gVisor would put memory of its own there, which no disk limit knows. Volumes are in
+/* /tmp by name: gVisor would put memory of its own there, which no disk limit knows; with what is
+ * mounted in it, since the kernel lets nobody look below that without its owner. Volumes are in
  * the root already, and told of once more: what is a mount of its own gVisor asks for each time,
  * the root it takes for its own. */
 static void put_mounts(struct sg_json *j, const struct sg_cell_spec *spec)
@@ -178,7 +179,7 @@ static void put_mounts(struct sg_json *j, const struct sg_cell_spec *spec)
         { "/dev", "tmpfs", "tmpfs", { "nosuid", "mode=755", "size=64k" } },
         { "/dev/pts", "devpts", "devpts", { "nosuid", "noexec", "newinstance", "ptmxmode=0666" } },
         { "/dev/shm", "tmpfs", "shm", { "nosuid", "noexec", "nodev", "mode=1777", "size=64m" } },
-        { "/tmp", "bind", "/" SG_NESTED_ROOT "/tmp", { "bind", "nosuid", "nodev" } },
+        { "/tmp", "bind", "/" SG_NESTED_ROOT "/tmp", { "rbind", "nosuid", "nodev" } },
         { GUEST_DIR, "bind", "/bundle/guest", { "bind", "ro", "nosuid", "nodev" } },
     };
     sg_json_key(j, "mounts");

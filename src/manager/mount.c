@@ -37,7 +37,7 @@ static bool is_over(const char *over, const char *path)
 
 int sg_mount_check_place(const char *path, struct sg_err *err)
 {
-    static const char *const kept[] = { "/proc", "/sys", "/dev", "/etc", "/usr" };
+    static const char *const kept[] = { "/proc", "/sys", "/dev", "/etc", "/usr", "/.sandglass" };
     if (!is_plain(path))
         return sg_fail(err, SG_INVALID, "%s is not an absolute, plain path for a volume",
                        sg_quote(path).s);

@@ -167,13 +167,14 @@ def test_a_paused_sandbox_stands_still_and_goes_on(box):
 
 
 def test_volumes_are_written_shared_and_only_read_where_said(service, tier):
-    """Below /workspace, where a container can have them, too."""
+    """Below /workspace, where a container can have them, too; and in what a runtime binds once more."""
     client = service.operator
+    place = "/workspace/note" if tier == "docker" else "/tmp/note"
     data, note = (client.post("/v1/volumes", {"name": name, "bytes": 16 * MIB}, expect=201)["id"] for name in ("data", "note"))
     client.put(f"/v1/volumes/{note}/files", b"from outside", query={"path": "/n"}, expect=200)
-    both = [{"volume": data, "path": "/workspace/deep/data"}, {"volume": note, "path": "/workspace/note", "readOnly": True}]
+    both = [{"volume": data, "path": "/workspace/deep/data"}, {"volume": note, "path": place, "readOnly": True}]
     one = Box(client, {"tier": tier, "mounts": both})
-    done = one.sh("id -un; cat /workspace/note/n; echo x > /workspace/note/x || echo refused; echo kept > /workspace/deep/data/f")
+    done = one.sh(f"id -un; cat {place}/n; echo x > {place}/x || echo refused; echo kept > /workspace/deep/data/f")
     assert done["stdout"] == "user\nfrom outsiderefused\n", done
     assert client.get(f"/v1/volumes/{data}/files", query={"path": "/f"}, expect=200) == b"kept\n"
     other = Box(client, {"tier": "cell", "mounts": [{"volume": data, "path": "/workspace/d"}]})
@@ -192,7 +193,7 @@ def test_volumes_are_written_shared_and_only_read_where_said(service, tier):
 
 def test_a_volume_is_refused_where_none_can_be(service, tier):
     volume = service.operator.post("/v1/volumes", {"name": "lonely", "bytes": 16 * MIB}, expect=201)["id"]
-    for path in ("/etc/x", "/workspace/../x", "/bin/x"):  # the last leads through a link
+    for path in ("/etc/x", "/workspace/../x", "/.sandglass", "/bin/x"):  # the last leads through a link
         reply = service.operator.post("/v1/sandboxes", {"tier": tier, "mounts": [{"volume": volume, "path": path}]})
         assert reply.status in (400, 403), (path, reply)
     assert not [s for s in service.operator.get("/v1/sandboxes", expect=200)["sandboxes"] if s.get("mounts")]

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sandbox as one file with its template, to a service that has no such template."""
+import contextlib
 import hashlib
 import io
 import json
 import os
 import struct
+import subprocess
 import tarfile
 
 import oci
 import pytest
 from service import Box, Service, wait_for
+from sg import BIN
 
 MIB = 1 << 20
 MAGIC = b"\x89SGX\r\n\x1a\n"
@@ -198,6 +201,52 @@ def test_a_hostile_template_is_refused_and_leaves_nothing(other, there, whole, t
     data = joined(named, template, archive)
     assert send(there, data[:8] + b"\1" + data[9:]).status == 400
     assert is_settled(other, there)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    image, place = tmp_path / "disk", tmp_path / "state"
+    place.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(420 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-m0", "-N", "20000", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def image_work(state, config, request, data):
+    """One piece of work as the launcher has it done; the lines that it says."""
+    pipes = [os.pipe() for _ in range(3)]
+    ends = pipes[0][0], pipes[1][1], pipes[2][0]
+    script = 'exec 3<&$1 4>&$2 5<&$3; exec -a sandglass-image "$0"'
+    config.write_text(f'state_dir = "{state}"\n')
+    work = subprocess.Popen(["bash", "-c", script, BIN, *map(str, ends)], pass_fds=ends,
+                            env={"PATH": os.environ["PATH"], "SANDGLASS_CONFIG": str(config)})
+    for end in ends:
+        os.close(end)
+    with open(pipes[0][1], "wb", 0) as asks, open(pipes[1][0], "rb") as says, open(pipes[2][1], "wb", 0) as gives:
+        asks.write(json.dumps(request).encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):
+            gives.write(data)
+        gives.close()
+        lines = []
+        for line in says:
+            lines.append(json.loads(line))
+            if "template" in lines[-1]:
+                break
+    work.wait(60)
+    return lines
+
+
+def test_a_template_larger_than_its_file_says_does_not_fill_the_disk(service, small_disk, tmp_path):
+    """More than is free but for the spare part, in two layers that share nothing."""
+    layers = [oci.layer((f"big{i}", os.urandom(MIB) * 60)) for i in range(2)]
+    archive = oci.layout(tmp_path / "big", [oci.BASE, *layers], config=CONFIG, how="none").archive().read_bytes()
+    request = {"action": "import", "bytes": 1, "unpacked": 1, "sudo": False}
+    said = image_work(small_disk, tmp_path / "own.toml", request, archive)[-1]
+    assert said["error"]["kind"] == 5 and "larger than was said" in said["error"]["message"], said
+    assert [p.name for p in (small_disk / "templates").iterdir() if not p.name.startswith(".host-")] == []
 
 
 def test_the_machine_itself_is_in_no_file(tenant):

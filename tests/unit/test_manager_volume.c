@@ -228,7 +228,8 @@ static void a_mount_that_fails_is_a_create_that_fails(void **state)
 static void places_have_rules(void **state)
 {
     struct rig *r = *state;
-    static const char *const bad[] = { "", "/", "x", "/a/..", "/a//b", "/proc", "/dev/x", "/a/" };
+    static const char *const bad[] = { "",      "/",      "x",   "/a/..",        "/a//b",
+                                       "/proc", "/dev/x", "/a/", "/.sandglass/x" };
     assert_int_equal(make(r, "a", 0), SG_OK);
     for (size_t i = 0; i < SG_COUNT(bad); i++) {
         const struct sg_mount_spec one = { "a", bad[i], false };
