@@ -96,21 +96,27 @@ static void write_tmpfs(struct sg_json *j, const struct sg_docker_spec *s,
     sg_json_close(j, '}');
 }
 
+static void write_ulimit(struct sg_json *j, const char *name, uint64_t value)
+{
+    if (!value)
+        return;
+    sg_json_open(j, '{');
+    sg_json_put_str(j, "Name", name);
+    number(j, "Soft", value);
+    number(j, "Hard", value);
+    sg_json_close(j, '}');
+}
+
 static void write_limits(struct sg_json *j, const struct sg_docker_spec *s)
 {
     number(j, "Memory", s->mem_bytes);
     number(j, "MemorySwap", s->mem_bytes); /* together: no swap on top */
     number(j, "NanoCpus", s->cpu_milli * 1000000);
     number(j, "PidsLimit", s->pids);
-    if (!s->open_files)
-        return;
     sg_json_key(j, "Ulimits");
     sg_json_open(j, '[');
-    sg_json_open(j, '{');
-    sg_json_put_str(j, "Name", "nofile");
-    number(j, "Soft", s->open_files);
-    number(j, "Hard", s->open_files);
-    sg_json_close(j, '}');
+    write_ulimit(j, "nofile", s->open_files);
+    write_ulimit(j, "nproc", s->user_processes);
     sg_json_close(j, ']');
 }
 
@@ -268,12 +274,18 @@ int sg_docker_read_list(struct sg_str body, struct sg_arena *a,
 }
 
 int sg_docker_read_version(struct sg_str body, struct sg_arena *a, const char **ret,
-                           struct sg_err *err)
+                           bool *ret_is_podman, struct sg_err *err)
 {
     const struct sg_jval *v;
     if (parse(body, "version", a, SG_J_OBJECT, &v, err) < 0)
         return -1;
     const char *version = text_of(v, "Version");
+    const struct sg_jval *parts = of_kind(v, "Components", SG_J_ARRAY);
+    *ret_is_podman = false;
+    for (const struct sg_jval *p = parts ? parts->list.first : NULL; p; p = p->next) {
+        const char *name = p->kind == SG_J_OBJECT ? text_of(p, "Name") : NULL;
+        *ret_is_podman |= name && sg_starts_with(name, "Podman");
+    }
     *ret = version && strlen(version) < 100 ? version : "of no version";
     return 0;
 }

@@ -27,6 +27,9 @@ struct sg_docker_spec {
     const char *dir;     /* on the host: holds `init`, and the socket `ctl` that it comes to */
     const char *service; /* whose it is: the value of the label */
     uint64_t mem_bytes, cpu_milli, pids, disk_bytes, open_files; /* 0: none */
+    /* Of a user, on the whole machine. 0: the Engine's own. Podman's own is more than a machine may
+     * have, and then its runtime fails where it may not raise limits (CAP_SYS_RESOURCE). */
+    uint64_t user_processes;
 };
 
 /* What an image says of itself. Texts live in the arena that it was read with. */
@@ -54,9 +57,9 @@ int sg_docker_read_created(struct sg_str body, struct sg_arena *a, const char **
 /* GET /containers/json: calls `each` with the names that have our prefix. */
 int sg_docker_read_list(struct sg_str body, struct sg_arena *a,
                         void (*each)(void *arg, const char *name), void *arg, struct sg_err *err);
-/* GET /version. */
+/* GET /version. Podman says so among its components. */
 int sg_docker_read_version(struct sg_str body, struct sg_arena *a, const char **ret,
-                           struct sg_err *err);
+                           bool *ret_is_podman, struct sg_err *err);
 /* What a failed call says, as one line; "" where it says nothing. */
 void sg_docker_read_message(struct sg_str body, char *ret, size_t cap);
 /* POST /images/create: lines of JSON, of which one may be an error. */

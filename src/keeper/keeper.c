@@ -73,7 +73,7 @@ static void on_version(void *arg, unsigned status, struct sg_str body, const str
         tell(k, false, "", err->msg);
     else if (status != 200)
         tell(k, false, "", "it does not say its version: is it a Docker Engine?");
-    else if (sg_docker_read_version(body, &a, &version, &own) < 0)
+    else if (sg_docker_read_version(body, &a, &version, &k->is_podman, &own) < 0)
         tell(k, false, "", own.msg);
     else
         tell(k, true, version, "");

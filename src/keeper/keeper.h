@@ -28,6 +28,7 @@ struct sg_keeper_options {
     const char *shown;       /* as the settings name it */
     const char *service;     /* label of our containers: the run directory */
     bool may_pull;
+    uint64_t user_processes; /* that a user may have here; 0: any number */
 };
 
 struct sg_keeper {
@@ -37,7 +38,7 @@ struct sg_keeper {
     struct sg_io io; /* the launcher */
     struct sg_packet packet;
     struct sg_timer timer; /* looks whether the Engine is there */
-    bool has_told, is_up;
+    bool has_told, is_up, is_podman;
     struct sg_keeper_job *jobs; /* owned: questions that are not answered yet */
     struct sg_err failure;      /* what ended us */
 };

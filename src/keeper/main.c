@@ -3,15 +3,20 @@
  * everything but the directory that the Engine's socket is in, and only then takes a word from
  * anybody. One capability stays, DAC_OVERRIDE: the socket belongs to root and to a group of the
  * Engine's, and who may speak there has more than that anyway. */
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "base/auto.h"
+#include "base/parse.h"
 #include "config/config.h"
 #include "keeper/keeper.h"
 #include "keeper/seccomp_data.h"
 #include "sys/confine.h"
+#include "sys/kfile.h"
 #include "worker/worker.h"
 #include "base/banned.h"
 
@@ -28,6 +33,21 @@ static int serve(const struct sg_keeper_options *o, struct sg_err *err)
     if (l)
         sg_loop_free(l);
     return ret;
+}
+
+/* What no process of ours can have more of: the limit, and the number of numbers, to which podman
+ * lowers its own. */
+static uint64_t user_processes(void)
+{
+    struct rlimit most;
+    char text[32];
+    uint64_t n = UINT64_MAX;
+    if (sg_file_read(AT_FDCWD, "/proc/sys/kernel/pid_max", text, sizeof text, NULL) == 0)
+        (void)sg_parse_u64((struct sg_str) { text, strspn(text, "0123456789") }, 1, UINT32_MAX, &n,
+                           NULL);
+    if (getrlimit(RLIMIT_NPROC, &most) == 0 && most.rlim_max < n)
+        n = most.rlim_max;
+    return n == UINT64_MAX ? 0 : n;
 }
 
 /* The directory must be there; the socket may come later, and go and come again. */
@@ -47,7 +67,8 @@ static int run(const struct sg_config *c, struct sg_err *err)
                                          .socket_path = path,
                                          .shown = c->docker_socket,
                                          .service = c->serve_run_dir,
-                                         .may_pull = c->docker_pull };
+                                         .may_pull = c->docker_pull,
+                                         .user_processes = user_processes() };
     struct sg_confined confined;
     if (sg_confine(&confine, &confined, err) < 0)
         return -1;

@@ -222,6 +222,18 @@ static void ask_for_image(struct sg_keeper_job *j)
     sg_job_call(j, "GET", path, SG_NOTHING, SG_CALL_MS, on_image);
 }
 
+/* Whose Engine it is decides about a limit. What went wrong shows at the next call. */
+static void on_version(void *arg, unsigned status, struct sg_str body, const struct sg_err *err)
+{
+    struct sg_keeper_job *j = arg;
+    const char *version;
+    bool is_podman;
+    if (!err && status == 200 &&
+        sg_docker_read_version(body, &j->arena, &version, &is_podman, NULL) == 0 && is_podman)
+        j->spec.user_processes = j->keeper->o.user_processes;
+    ask_for_image(j);
+}
+
 static void make(struct sg_keeper *k, const struct sg_msg *m)
 {
     const struct sg_msg_k_make *q = &m->k_make;
@@ -248,8 +260,12 @@ static void make(struct sg_keeper *k, const struct sg_msg *m)
                                         .cpu_milli = q->cpu_milli,
                                         .pids = q->pids,
                                         .disk_bytes = q->disk_bytes,
-                                        .open_files = q->open_files };
-    ask_for_image(j);
+                                        .open_files = q->open_files,
+                                        .user_processes = k->is_podman ? k->o.user_processes : 0 };
+    if (k->has_told)
+        ask_for_image(j);
+    else
+        sg_job_call(j, "GET", "/version", SG_NOTHING, SG_CALL_MS, on_version);
 }
 
 /* ---- remove ---- */

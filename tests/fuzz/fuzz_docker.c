@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         return 0;
     const struct sg_str body = { (const char *)p + 1, n - 1 };
     const char *text;
+    bool is_podman;
     char line[160];
     sg_auto_arena a;
     sg_arena_init(&a, 4 << 20);
@@ -66,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         (void)sg_docker_read_list(body, &a, check_name, NULL, NULL);
         break;
     case 'v':
-        (void)sg_docker_read_version(body, &a, &text, NULL);
+        (void)sg_docker_read_version(body, &a, &text, &is_podman, NULL);
         break;
     case 'm':
         if (sg_docker_read_imported(body, &a, &text, NULL) == 0 && strpbrk(text, "/?&%# "))

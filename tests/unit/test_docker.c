@@ -185,6 +185,35 @@ static void what_the_engine_says_becomes_one_line(void **state)
     assert_string_equal(err.msg, "denied");
 }
 
+static void podman_says_who_it_is_and_is_told_how_many_processes_there_may_be(void **state)
+{
+    (void)state;
+    struct sg_err err = { 0 };
+    sg_auto_arena a;
+    const char *version;
+    bool is_podman;
+    sg_arena_init(&a, 1 << 20);
+    assert_ok(
+        sg_docker_read_version(
+            sg_str_of("{\"Version\":\"4.3\",\"Components\":[7,{\"Name\":\"Podman Engine\"}]}"), &a,
+            &version, &is_podman, &err),
+        err);
+    assert_true(is_podman);
+    assert_ok(sg_docker_read_version(
+                  sg_str_of("{\"Version\":\"20\",\"Components\":[{\"Name\":\"Engine\"}]}"), &a,
+                  &version, &is_podman, &err),
+              err);
+    assert_false(is_podman);
+    struct sg_docker_spec spec = SPEC;
+    const struct sg_docker_image image = { .id = "x" };
+    const char *const keys[] = { "HostConfig", "Ulimits", NULL };
+    assert_int_equal(at(created(&spec, &image, &a), keys)->list.n, 1);
+    spec.user_processes = 32768;
+    const struct sg_jval *limits = at(created(&spec, &image, &a), keys);
+    assert_int_equal(limits->list.n, 2);
+    assert_string_equal(sg_json_get(limits->list.first->next, "Name")->s.p, "nproc");
+}
+
 /* ---- templates of ours ---- */
 
 #define ID64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -271,6 +300,7 @@ int main(void)
         cmocka_unit_test(names_are_no_parts_of_a_url),
         cmocka_unit_test(malformed_answers_are_errors),
         cmocka_unit_test(what_the_engine_says_becomes_one_line),
+        cmocka_unit_test(podman_says_who_it_is_and_is_told_how_many_processes_there_may_be),
         cmocka_unit_test(only_names_and_ids_of_ours_can_be_named),
         cmocka_unit_test(what_an_import_says_cannot_say_more),
         cmocka_unit_test(images_are_told_by_our_name_or_by_their_id),
