@@ -130,6 +130,14 @@ void sg_leaving_done(struct sg_leaving *l);
  * owned; NULL on failure. */
 char *sg_template_pull_missing(struct sg_cli *cli, const char *image, struct sg_err *err);
 
+/* An image of a registry. `who` NULL: as the files of credentials say; `unnamed`: as in sg_import.
+ */
+struct sg_credentials;
+struct sg_oci_ref;
+int sg_registry_pull(struct sg_cli *cli, const char *name, const struct sg_oci_ref *ref,
+                     const struct sg_credentials *who, struct sg_unnamed *unnamed,
+                     struct sg_progress *p, struct sg_import_result *ret, struct sg_err *err);
+
 /* Runs `in->program` on the root at `layer`. That it fails is told, and no failure of ours: what it
  * makes is an improvement. */
 int sg_template_finish(const struct sg_import *in, const char *layer, bool is_idmapped,

@@ -85,6 +85,7 @@ static int listen_to(struct helper *h, const char *what, struct sg_progress *p, 
 {
     sg_auto_free char *line = NULL;
     size_t cap = 0;
+    unsigned tenths = 0;
     for (ssize_t n; (n = getline(&line, &cap, h->out)) > 0 && n < LINE_MAX_BYTES;) {
         const struct sg_jval *v, *m;
         sg_arena_clear(a);
@@ -96,6 +97,11 @@ static int listen_to(struct helper *h, const char *what, struct sg_progress *p, 
                 sg_progress_say(p, "%s: %u %% of %llu MiB", what,
                                 (unsigned)(done->u * 100 / total->u),
                                 (unsigned long long)(total->u >> 20));
+            if (p->report_fd && total->u && done->u / (total->u / 10 + 1) > tenths) {
+                tenths = (unsigned)(done->u / (total->u / 10 + 1));
+                sg_progress_say(p, "%s: %u %% of %llu MiB", what, tenths * 10,
+                                (unsigned long long)(total->u >> 20));
+            }
             continue;
         }
         if ((m = sg_json_get(v, "error"))) {
@@ -196,19 +202,19 @@ static void drop_part(int parts_fd, const struct sg_oci_hex *hex)
     (void)unlinkat(parts_fd, name, 0);
 }
 
-static int fetch(struct sg_cli *cli, const struct sg_oci_ref *ref, struct sg_stage *stage,
-                 const char *dir, struct sg_progress *p, struct sg_arena *a,
+static int fetch(struct sg_cli *cli, const struct sg_oci_ref *ref, const struct sg_credentials *as,
+                 struct sg_stage *stage, const char *dir, struct sg_progress *p, struct sg_arena *a,
                  struct sg_oci_image *ret, struct sg_err *err)
 {
     __attribute__((cleanup(helper_done))) struct helper h = { .in_fd = -1 };
     sg_auto_credentials who = { 0 };
     sg_auto_buf text;
     sg_buf_init(&text, REQUEST_MAX);
-    if (sg_credentials_find(cli->config.registry_auth, ref->account, &who, err) < 0)
+    if (!as && sg_credentials_find(cli->config.registry_auth, ref->account, &who, err) < 0)
         return -1;
     struct sg_json j;
     sg_json_init(&j, &text);
-    begin_request(&j, cli, "pull", ref, &who);
+    begin_request(&j, cli, "pull", ref, as ? as : &who);
     put_pair(&j, "platform", cli->config.platform);
     put_pair(&j, "dir", dir);
     put_have(&j, stage->store_fd, cli->config.sudo);
@@ -232,8 +238,9 @@ static char *format_reference(const struct sg_oci_ref *ref)
 }
 
 static int pull_into(struct sg_cli *cli, struct sg_import *in, const struct sg_oci_ref *ref,
-                     const struct sg_template *host, struct sg_stage *stage, struct sg_progress *p,
-                     struct sg_import_result *ret, struct sg_err *err)
+                     const struct sg_credentials *who, const struct sg_template *host,
+                     struct sg_stage *stage, struct sg_progress *p, struct sg_import_result *ret,
+                     struct sg_err *err)
 {
     sg_auto_free char *dir = sg_printf("%s/templates/" PARTS, in->state_dir);
     if (mkdirat(stage->store_fd, PARTS, 0700) < 0 && errno != EEXIST)
@@ -251,7 +258,7 @@ static int pull_into(struct sg_cli *cli, struct sg_import *in, const struct sg_o
     sg_arena_init(&a, SG_OCI_ARENA);
     sg_auto_template t;
     sg_template_init(&t, in->name);
-    if (fetch(cli, ref, stage, dir, p, &a, &image, err) < 0 ||
+    if (fetch(cli, ref, who, stage, dir, p, &a, &image, err) < 0 ||
         sg_image_assemble(in, host, stage, parts, &image, p, &t, ret, err) < 0)
         return -1;
     t.reference =
@@ -265,21 +272,31 @@ static int pull_into(struct sg_cli *cli, struct sg_import *in, const struct sg_o
     return 0;
 }
 
-static int pull(struct sg_cli *cli, const char *name, const struct sg_oci_ref *ref,
-                struct sg_import_result *ret, struct sg_err *err)
+int sg_registry_pull(struct sg_cli *cli, const char *name, const struct sg_oci_ref *ref,
+                     const struct sg_credentials *who, struct sg_unnamed *unnamed,
+                     struct sg_progress *p, struct sg_import_result *ret, struct sg_err *err)
 {
     struct sg_import in = { .state_dir = cli->config.state_dir,
                             .name = name,
                             .origin = "image",
                             .grants_sudo = cli->config.sudo,
-                            .replaces = cli->config.force };
-    sg_auto_progress p;
-    sg_progress_init(&p, cli);
+                            .replaces = cli->config.force,
+                            .unnamed = unnamed };
     sg_auto_template host = { .lock_fd = -1 };
     sg_auto_stage stage = { .store_fd = -1, .fd = -1 };
-    if (sg_template_check_name(name, err) < 0 || sg_import_begin(&in, &host, &stage, err) < 0)
+    if (sg_import_begin(&in, &host, &stage, err) < 0)
         return -1;
-    return pull_into(cli, &in, ref, &host, &stage, &p, ret, err);
+    return pull_into(cli, &in, ref, who, &host, &stage, p, ret, err);
+}
+
+static int pull(struct sg_cli *cli, const char *name, const struct sg_oci_ref *ref,
+                struct sg_import_result *ret, struct sg_err *err)
+{
+    sg_auto_progress p;
+    sg_progress_init(&p, cli);
+    if (sg_template_check_name(name, err) < 0)
+        return -1;
+    return sg_registry_pull(cli, name, ref, NULL, NULL, &p, ret, err);
 }
 
 int sg_cmd_template_pull(struct sg_cli *cli)

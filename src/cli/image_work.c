@@ -26,7 +26,9 @@
 #include "base/jsonr.h"
 #include "cli/cmd_template.h"
 #include "cli/out.h"
+#include "cli/registry_auth.h"
 #include "cli/run.h"
+#include "image/oci_ref.h"
 #include "base/banned.h"
 
 enum { ASKED_FD = 3, SAYS_FD = 4, DATA_FD = 5 };
@@ -39,7 +41,7 @@ extern char **environ;
 struct work {
     struct sg_cli cli;
     struct sg_progress progress;
-    const char *action, *template, *snapshot;
+    const char *action, *template, *snapshot, *image, *platform, *user, *password;
     uint64_t bytes, unpacked;
     bool sudo;
     atomic_bool *fills; /* shared by both: the disk is written to */
@@ -203,12 +205,49 @@ static int come(struct work *w, struct sg_err *err)
     return hold(made.name, err);
 }
 
+/* From where the settings say: whoever has the daemon reaches nothing else by us. */
+static int check_host(const struct sg_config *c, const struct sg_oci_ref *ref, struct sg_err *err)
+{
+    for (size_t i = 0; i < c->registry_serve.n; i++)
+        if (strcmp(c->registry_serve.v[i], ref->account) == 0)
+            return 0;
+    return sg_fail(err, SG_DENIED,
+                   "registry %s is not among registry.serve of the service's settings",
+                   sg_quote(ref->account).s);
+}
+
+static int pull(struct work *w, struct sg_unnamed *made, struct sg_err *err)
+{
+    struct sg_oci_ref ref;
+    struct sg_import_result result;
+    struct sg_config *c = &w->cli.config;
+    const struct sg_credentials who = { (char *)(uintptr_t)(w->user ? w->user : ""),
+                                        (char *)(uintptr_t)(w->password ? w->password : "") };
+    if (sg_oci_ref_parse(w->image, &ref, err) < 0 || check_host(c, &ref, err) < 0 ||
+        check_room(w, 0, err) < 0)
+        return -1;
+    c->sudo = c->force = false;
+    free(c->platform);
+    c->platform = sg_strdup(w->platform ? w->platform : "");
+    return sg_registry_pull(&w->cli, ref.repository, &ref, &who, made, &w->progress, &result, err);
+}
+
+static int fetch(struct work *w, struct sg_err *err)
+{
+    __attribute__((cleanup(unnamed_done))) struct sg_unnamed made = { .fd = -1 };
+    if (!w->image)
+        return sg_fail(err, SG_INVALID, "of no image");
+    if (pull(w, &made, err) < 0)
+        return sg_wrap(err, "pull %s", sg_quote(w->image).s);
+    return hold(made.name, err);
+}
+
 /* ---- what is asked ---- */
 
 static const struct {
     const char *action;
     int (*run)(struct work *w, struct sg_err *err);
-} works[] = { { "export", leave }, { "import", come } };
+} works[] = { { "export", leave }, { "import", come }, { "pull", fetch } };
 
 static int read_line(struct sg_buf *text, struct sg_err *err)
 {
@@ -234,6 +273,10 @@ static int work(struct work *w, struct sg_err *err)
         { "bytes", SG_JT_U64, AT(bytes), 0, UINT64_MAX, false },
         { "unpacked", SG_JT_U64, AT(unpacked), 0, UINT64_MAX, false },
         { "sudo", SG_JT_BOOL, AT(sudo), 0, 0, false },
+        { "image", SG_JT_STRING, AT(image), 0, 0, false },
+        { "platform", SG_JT_STRING, AT(platform), 0, 0, false },
+        { "user", SG_JT_STRING, AT(user), 0, 0, false },
+        { "password", SG_JT_STRING, AT(password), 0, 0, false },
     };
 #undef AT
     const struct sg_jval *v;

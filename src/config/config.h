@@ -123,7 +123,8 @@ struct sg_config {
     char *image, *platform;            /* template import, pull */
     bool pull;                         /* template build */
     char *registry_ca, *registry_auth; /* template pull, push; "": the usual */
-    struct sg_strlist registry_insecure;
+    struct sg_strlist registry_insecure,
+        registry_serve; /* serve: where the service may pull from */
     struct sg_strlist build_args;
     char *config_file; /* --config; "" when not given */
 };

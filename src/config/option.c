@@ -488,6 +488,8 @@ const struct sg_option sg_options[] = {
     { .key = "registry.insecure", .env = "SANDGLASS_REGISTRY_INSECURE", .type = SG_OPTION_LIST,
       .commands = SG_FOR_REGISTRY | SG_FOR_TEMPLATE_BUILD, .offset = AT(registry_insecure), .arg = "HOST[:PORT]",
       .check = sg_check_filled, .help = "registries that are spoken to without TLS, beside this machine's own" },
+    { .key = "registry.serve", .env = "SANDGLASS_REGISTRY_SERVE", .type = SG_OPTION_LIST, .commands = SG_FOR_SERVE,
+      .offset = AT(registry_serve), .arg = "HOST[:PORT]", .help = "registries that keys with scope admin may pull from (none)" },
     { .key = "registry.ca", .env = "SANDGLASS_REGISTRY_CA", .type = SG_OPTION_STRING,
       .commands = SG_FOR_REGISTRY | SG_FOR_TEMPLATE_BUILD, .offset = AT(registry_ca), .fallback = "", .arg = "FILE",
       .help = "authorities of registries' certificates (the system's)" },

@@ -208,7 +208,9 @@ bool sg_templates_has_spare(int store_fd)
     int dup_fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sg_auto_dir dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
     for (struct dirent *d; dir && !has && (d = readdir(dir));) {
-        sg_auto_fd fd = sg_templates_is_image(d->d_name) ? open_dir(store_fd, d->d_name) : -1;
+        const bool is_one =
+            sg_templates_is_image(d->d_name) || sg_starts_with(d->d_name, SG_TEMPLATES_NEW_PREFIX);
+        sg_auto_fd fd = is_one ? open_dir(store_fd, d->d_name) : -1;
         has = fd >= 0 && !has_pins(fd) && lock_dir(fd, LOCK_EX | LOCK_NB) == 0;
     }
     return has;

@@ -9,9 +9,9 @@
 #pragma once
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/err.h"
+#include "image/unnamed.h"
 
 /* Opens <state>/templates. With `may_make` it is made; without, SG_NOT_FOUND when absent. */
 int sg_templates_open(const char *state_dir, bool may_make, struct sg_err *err);
@@ -26,7 +26,7 @@ int sg_templates_remove(int store_fd, const char *name, struct sg_err *err);
  * nobody uses. Never fails: what cannot be removed now is found again. */
 void sg_templates_sweep(int store_fd, const char *keep_host);
 
-/* Whether there is an image without a name (below) that nobody uses, and nobody has a pin on. */
+/* Whether there is something to sweep but old versions of `host`. */
 bool sg_templates_has_spare(int store_fd);
 
 /* Pins: what lies elsewhere and cannot do without this template (snapshots of its sandboxes). A
@@ -39,17 +39,7 @@ bool sg_templates_is_pinned(int dir_fd, const char *id);
 int sg_templates_find_pin(int store_fd, const char *name, const char *id, char ret[80],
                           struct sg_err *err);
 
-#define SG_TEMPLATES_IMAGE_PREFIX ".image-"
-
-/* Templates without a name of their own: of an image that the service fetched, or that came with a
- * sandbox. ".image-" and the beginning of the manifest's digest; what no sandbox uses and no
- * snapshot has a pin on is swept. No name that somebody chooses can be one. */
-enum { SG_IMAGE_NAME_HEX = 40, SG_IMAGE_NAME = 7 + SG_IMAGE_NAME_HEX + 1 };
-static inline bool sg_templates_is_image(const char *name)
-{
-    return strncmp(name, SG_TEMPLATES_IMAGE_PREFIX, 7) == 0 && strlen(name) == SG_IMAGE_NAME - 1 &&
-           strspn(name + 7, "0123456789abcdef") == SG_IMAGE_NAME_HEX;
-}
+/* That of an image (unnamed.h) by its manifest's digest. */
 void sg_templates_image_name(const char *hex, bool grants_sudo, char ret[SG_IMAGE_NAME]);
 
 /* A template under construction; removed by _done unless committed. */

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "manager/build_internal.h"
+#include "manager/image_job.h"
 #include "manager/life.h"
 #include "manager/net.h"
 #include "manager/run.h"
@@ -88,6 +89,7 @@ static void release(struct sg_building *b)
     sg_later_cancel(b->m->loop, &b->go);
     if (b->run)
         sg_run_leave(b->run);
+    sg_image_end(b->job);
     for (unsigned i = 0; i < SG_STAGES_MAX; i++) {
         sg_ground_done(&b->made[i].at);
         sg_traits_done(&b->made[i].below);
@@ -123,7 +125,7 @@ static void over(struct sg_building *b)
     sg_standby_soon(m);
 }
 
-static void fail(struct sg_building *b, const struct sg_err *err)
+void sg_building_fail(struct sg_building *b, const struct sg_err *err)
 {
     struct sg_build *build = b->build;
     const struct sg_err *why = b->is_cancelled ? &b->why : err;
@@ -141,7 +143,7 @@ static void template_written(void *arg, const struct sg_err *err)
 {
     struct sg_building *b = arg;
     if (err) {
-        fail(b, err);
+        sg_building_fail(b, err);
         return;
     }
     b->build->state = SG_BUILD_READY;
@@ -154,7 +156,7 @@ static void build_written(void *arg, const struct sg_err *err)
     struct sg_building *b = arg;
     struct sg_build *build = b->build;
     if (err || b->is_cancelled) {
-        fail(b, err);
+        sg_building_fail(b, err);
         return;
     }
     for (size_t i = 0; build->tags[i]; i++)
@@ -181,12 +183,17 @@ static void succeed(struct sg_building *b)
 
 /* ---- the start command: K3 ---- */
 
+static void quiet(struct sg_sandbox *s, void *arg, const struct sg_err *err);
+
 static void proven(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct sg_building *b = arg;
-    (void)s;
     if (err || b->is_cancelled) {
-        fail(b, err);
+        sg_building_fail(b, err);
+        return;
+    }
+    if (sg_building_is_unpinned(b)) {
+        quiet(s, b, NULL);
         return;
     }
     end_box(b, b->box);
@@ -219,7 +226,7 @@ static void finalize(struct sg_building *b)
         sg_traits_set(&g->traits.ready, b->spec.ready);
     /* Without a layer nobody has seen yet that what is below is there. */
     const bool is_sure = !g->traits.start && g->snapshot;
-    if (is_sure || (!b->misses && is_proven(b))) {
+    if (is_sure || (!b->misses && !sg_building_is_unpinned(b) && is_proven(b))) {
         succeed(b);
         return;
     }
@@ -228,7 +235,7 @@ static void finalize(struct sg_building *b)
     else
         (void)snprintf(b->label, sizeof b->label, "base");
     if (sg_building_make_box(b, g, b->box, proven, &err) < 0)
-        fail(b, &err);
+        sg_building_fail(b, &err);
 }
 
 /* ---- layers ---- */
@@ -238,7 +245,7 @@ static void layer_made(void *arg, struct sg_snapshot *t, const struct sg_err *er
     struct sg_building *b = arg;
     struct sg_stage_made *made = &b->made[b->stage];
     if (err || b->is_cancelled) {
-        fail(b, err);
+        sg_building_fail(b, err);
         return;
     }
     free(made->at.snapshot);
@@ -256,7 +263,7 @@ static void quiet(struct sg_sandbox *s, void *arg, const struct sg_err *err)
         sg_snapshot_layer(s, b->next_key, &b->made[b->stage].at.traits, layer_made, b, &own) < 0)
         err = &own;
     if (err)
-        fail(b, err);
+        sg_building_fail(b, err);
 }
 
 /* K2: what the step has left running would be in no layer, and in the way of the next step. */
@@ -268,14 +275,14 @@ void sg_building_step_done(struct sg_building *b, const struct sg_err *err)
     if (s)
         sg_exec_kill_all(s, quiet, b);
     else
-        fail(b, err ? err : &own);
+        sg_building_fail(b, err ? err : &own);
 }
 
 static void box_made(void *arg, struct sg_sandbox *s, const struct sg_err *err)
 {
     struct sg_building *b = arg;
     if (err || b->is_cancelled)
-        fail(b, err);
+        sg_building_fail(b, err);
     else
         sg_building_do(b, s);
 }
@@ -338,7 +345,7 @@ static bool next_step(struct sg_building *b)
     if (s)
         sg_building_do(b, s);
     else if (b->box[0] || sg_building_make_box(b, &plain, b->box, box_made, &err) < 0)
-        fail(b, &err);
+        sg_building_fail(b, &err);
     return false;
 }
 
@@ -385,7 +392,7 @@ static void go_on(struct sg_building *b)
     while (is_free && !b->is_cancelled)
         is_free = b->step < b->spec.stages[b->stage].n ? next_step(b) : next_stage(b);
     if (is_free)
-        fail(b, &b->why);
+        sg_building_fail(b, &b->why);
 }
 
 static void went(struct sg_later *l)
@@ -406,6 +413,12 @@ static void cancel(struct sg_building *b, const struct sg_err *why)
     memcpy(source, b->source, sizeof source);
     end_box(b, box);
     end_box(b, source);
+    if (b->job && !b->open) { /* nothing else is waited for but this */
+        sg_image_end(b->job);
+        b->job = NULL;
+        if (!b->made[0].at.base)
+            sg_later_call(b->m->loop, &b->go);
+    }
 }
 
 static void too_late(struct sg_timer *t, uint64_t now_ns)
@@ -436,7 +449,7 @@ static int find_grounds(struct sg_building *b, const struct sg_who *who, struct 
 {
     for (size_t i = 0; i < b->spec.n; i++) {
         const struct sg_stage *s = &b->spec.stages[i];
-        if (s->kind != SG_FROM_STAGE && b->made[i].is_needed &&
+        if (s->kind != SG_FROM_STAGE && s->kind != SG_FROM_REGISTRY && b->made[i].is_needed &&
             sg_ground_find(b->m, who, s->kind, s->from, &b->made[i].at, err) < 0)
             return -1;
     }
@@ -471,7 +484,7 @@ static void identified(void *arg, struct sg_packet *p, const struct sg_err *err)
         set_out(w->b);
 }
 
-static void identify_bases(struct sg_building *b)
+void sg_building_set_out(struct sg_building *b)
 {
     b->open = 1;
     for (size_t i = 0; i < b->spec.n && !b->is_cancelled; i++) {
@@ -518,6 +531,10 @@ int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_bui
     mark_needed(b);
     if (spec->network)
         sg_net_copy(&b->network, spec->network);
+    if (spec->pull && sg_building_pull(b, spec->pull, err) < 0) {
+        release(b);
+        return -1;
+    }
     build->state = SG_BUILD_BUILDING;
     build->updated_ms = sg_manager_unix_ms();
     sg_manager_audit_value(m, who, "template.build", NULL, "template", build->of->name);
@@ -527,7 +544,8 @@ int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_bui
     struct sg_err why = { 0 };
     if (find_grounds(b, who, &why) < 0)
         cancel(b, &why); /* told by its state, as all that goes wrong with a build */
-    identify_bases(b);
+    if (!spec->pull)
+        sg_building_set_out(b);
     return 0;
 }
 

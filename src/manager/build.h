@@ -35,7 +35,7 @@ struct sg_step {
     const char *const *shell; /* RUN: before the command, NULL-terminated; NULL: bash -l -c */
     bool is_forced;
 };
-enum sg_from { SG_FROM_TEMPLATE, SG_FROM_IMAGE, SG_FROM_STAGE };
+enum sg_from { SG_FROM_TEMPLATE, SG_FROM_IMAGE, SG_FROM_STAGE, SG_FROM_REGISTRY };
 struct sg_stage {
     enum sg_from kind;
     const char *from; /* a name */
@@ -44,10 +44,17 @@ struct sg_stage {
     size_t n;
 };
 enum { SG_STAGES_MAX = 32, SG_STEPS_MAX = 500, SG_BUILDS_AT_ONCE = 4 };
+/* An image that is fetched. Who may: keys with the scope admin; from where: registry.serve of the
+ * service's settings. */
+struct sg_pull_spec {
+    const char *image, *platform; /* platform NULL: this machine's */
+    const char *user, *password;  /* NULL: none; no row, log or message has them */
+};
 struct sg_build_spec {             /* borrowed for the call */
     const struct sg_stage *stages; /* the last one is the template */
     size_t n;
     const char *start, *ready;       /* NULL: none */
+    const struct sg_pull_spec *pull; /* of the one stage, which is SG_FROM_REGISTRY; NULL: none */
     const struct sg_policy *network; /* NULL: none */
     bool is_forced;
     bool is_roots; /* what COPY and WORKDIR make is root's, and USER makes no users: a Dockerfile */
@@ -65,6 +72,10 @@ int sg_build_start(struct sg_manager *m, const struct sg_who *who, struct sg_bui
 int sg_build_begin(struct sg_manager *m, const struct sg_who *who, const char *name,
                    const char *const *tags, const struct sg_sandbox_limits *limits,
                    const struct sg_build_spec *spec, struct sg_build **ret, struct sg_err *err);
+/* The same of one that is an image of a registry. */
+int sg_build_pull(struct sg_manager *m, const struct sg_who *who, const char *name,
+                  const char *const *tags, const struct sg_pull_spec *pull, struct sg_build **ret,
+                  struct sg_err *err);
 /* SG_CONFLICT: it is not being built. */
 int sg_build_cancel(struct sg_manager *m, const struct sg_who *who, struct sg_build *b,
                     struct sg_err *err);

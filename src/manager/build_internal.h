@@ -33,7 +33,8 @@ struct sg_building {
     struct sg_err why;                              /* of the cancellation */
     char box[SG_ID_LEN + 1], source[SG_ID_LEN + 1]; /* our sandboxes; "": none */
     struct sg_run *run;
-    unsigned open; /* answers of a copy to come, or on bases */
+    struct sg_image_job *job; /* fetches an image, and holds it */
+    unsigned open;            /* answers of a copy to come, or on bases */
     struct sg_err copy_err, put_err;
     char home[256]; /* of a user: what a step found out */
     struct sg_timer deadline;
@@ -59,6 +60,13 @@ static inline const struct sg_step *sg_building_step(const struct sg_building *b
 {
     return &b->spec.stages[b->stage].steps[b->step];
 }
+
+void sg_building_fail(struct sg_building *b, const struct sg_err *err);
+void sg_building_set_out(struct sg_building *b); /* the grounds are known */
+
+/* build_pull.c: fetches the image, then sg_building_set_out(). */
+bool sg_building_is_unpinned(struct sg_building *b); /* if so, its layer has next_key */
+int sg_building_pull(struct sg_building *b, const struct sg_pull_spec *pull, struct sg_err *err);
 
 /* build_step.c: does the step in hand in the box, then sg_building_step_done(). */
 void sg_building_do(struct sg_building *b, struct sg_sandbox *s);

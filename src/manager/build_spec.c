@@ -220,7 +220,7 @@ int sg_ground_find(struct sg_manager *m, const struct sg_who *who, enum sg_from 
     struct sg_ground g = { 0 };
     const int got =
         kind == SG_FROM_IMAGE ? find_image(ref, &g, err) : find_template(m, who, ref, &g, err);
-    if (got < 0 || sg_template_permitted(who, g.base, err) < 0) {
+    if (got < 0 || sg_template_permitted(who, g.base, g.snapshot != NULL, err) < 0) {
         sg_ground_done(&g);
         return -1;
     }

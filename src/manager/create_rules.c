@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "image/store.h"
+#include "image/unnamed.h"
 #include "manager/budget.h"
 #include "manager/built.h"
 #include "manager/capture.h"
@@ -112,9 +112,10 @@ static int check_permitted(const struct sg_who *who, const char *name, bool may_
     return 0;
 }
 
-int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err)
+int sg_template_permitted(const struct sg_who *who, const char *name, bool is_found,
+                          struct sg_err *err)
 {
-    return check_permitted(who, name, false, false, err);
+    return check_permitted(who, name, false, is_found, err);
 }
 
 /* A template of the caller's own, then a snapshot, goes before a template of the server's. What a

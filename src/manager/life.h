@@ -174,7 +174,8 @@ void sg_create_attempt(struct sg_sandbox *s); /* the operation is begun, the cel
 /* UINT64_MAX becomes the default. */
 int sg_timeout_check(const struct sg_manager *m, uint64_t *inout_ms, struct sg_err *err);
 /* Whether the key may use it. */
-int sg_template_permitted(const struct sg_who *who, const char *name, struct sg_err *err);
+int sg_template_permitted(const struct sg_who *who, const char *name, bool is_found,
+                          struct sg_err *err);
 /* One of ours; it is `*ret` before `cb` comes. */
 int sg_manager_create_internal(struct sg_manager *m, const struct sg_who *who,
                                const struct sg_create *c, sg_sandbox_cb *cb, void *arg,

@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/jsonr.h"
-#include "image/store.h"
+#include "image/unnamed.h"
 #include "manager/capture.h"
 #include "manager/life.h"
 #include "manager/move_file.h"

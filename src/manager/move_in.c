@@ -22,7 +22,7 @@
 #include "base/json.h"
 #include "base/jsonr.h"
 #include "base/str.h"
-#include "image/store.h"
+#include "image/unnamed.h"
 #include "manager/files_internal.h"
 #include "manager/image_job.h"
 #include "manager/life.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "manager/build.h"
 #include "manager/preview.h"
 #include "manager/tenant.h"
@@ -27,6 +28,22 @@ static void demand(bool is_so)
 }
 
 const char *const sg_step_names[SG_STEP_KIND_COUNT] = { "RUN", "COPY", "ENV", "WORKDIR", "USER" };
+
+int sg_build_pull(struct sg_manager *m, const struct sg_who *who, const char *name,
+                  const char *const *tags, const struct sg_pull_spec *pull, struct sg_build **ret,
+                  struct sg_err *err)
+{
+    (void)m, (void)who, (void)ret;
+    check_text(name);
+    check_text(pull->image);
+    for (size_t i = 0; tags && tags[i]; i++)
+        check_text(tags[i]);
+    const char *const more[] = { pull->platform, pull->user, pull->password };
+    for (size_t i = 0; i < SG_COUNT(more); i++)
+        if (more[i])
+            check_text(more[i]);
+    return sg_fail(err, SG_UNSUPPORTED, "nothing is fetched here");
+}
 
 int sg_build_begin(struct sg_manager *m, const struct sg_who *who, const char *name,
                    const char *const *tags, const struct sg_sandbox_limits *limits,

@@ -33,7 +33,7 @@ static void put_line(struct sg_json *j, const struct sg_build_line *line)
     sg_json_close(j, '}');
 }
 
-static void reply_build(struct sg_call *c, int status, const struct sg_build *b, uint64_t offset)
+void sg_rest_reply_build(struct sg_call *c, int status, const struct sg_build *b, uint64_t offset)
 {
     sg_auto_buf out;
     struct sg_json j;
@@ -86,7 +86,7 @@ static void answer(struct waiting *w)
     c->on_gone = NULL;
     const struct sg_build *b = sg_build_of(c->manager, &c->who, w->build);
     if (b) {
-        reply_build(c, 200, b, w->offset);
+        sg_rest_reply_build(c, 200, b, w->offset);
         return;
     }
     (void)sg_fail(&err, SG_NOT_FOUND, "the build was removed");
@@ -123,7 +123,7 @@ int sg_rest_build_get(struct sg_call *c, struct sg_err *err)
         sg_call_query_u64(c, "waitMs", 0, WAIT_MAX_MS, &wait_ms, err) < 0)
         return -1;
     if (!wait_ms || b->log_n > offset || b->state == SG_BUILD_READY || b->state == SG_BUILD_ERROR) {
-        reply_build(c, 200, b, offset);
+        sg_rest_reply_build(c, 200, b, offset);
         return 0;
     }
     struct waiting *w = sg_arena_alloc(&c->arena, sizeof *w);
@@ -304,7 +304,7 @@ int sg_rest_build_create(struct sg_call *c, struct sg_err *err)
     const int got = sg_build_begin(c->manager, &c->who, b.name, tags, &limits, &spec, &build, err);
     sg_policy_done(&network);
     if (got == 0)
-        reply_build(c, 202, build, 0);
+        sg_rest_reply_build(c, 202, build, 0);
     return got;
 }
 

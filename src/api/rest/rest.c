@@ -114,6 +114,7 @@ static const struct sg_route rows[] = {
     { M_GET,    "/v1/templates", R, N, sg_rest_templates, "Templates" },
     { M_DELETE, "/v1/templates/{template}", X, N, sg_rest_template_remove, "Remove a template that was built" },
     { M_POST,   "/v1/builds", X, N, sg_rest_build_create, "Build a template" },
+    { M_POST,   "/v1/templates/pull", A, N, sg_rest_template_pull, "Make a template of an image of a registry" },
     { M_PUT,    "/v1/builds/files", X, SG_ROUTE_STREAM | N, sg_rest_build_files, "Send files for a build" },
     { M_GET,    "/v1/builds/{build}", R, 0, sg_rest_build_get, "How a build is doing" },
     { M_DELETE, "/v1/builds/{build}", X, N, sg_rest_build_cancel, "Cancel a build" },

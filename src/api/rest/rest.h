@@ -77,6 +77,8 @@ void sg_rest_reply_sandbox(void *arg, struct sg_sandbox *s, const struct sg_err 
 void sg_rest_reply_created(void *arg, struct sg_sandbox *s, const struct sg_err *err); /* 201 */
 void sg_rest_reply_done(void *arg, const struct sg_err *err);                          /* 204 */
 struct sg_snapshot;
+struct sg_build;
+void sg_rest_reply_build(struct sg_call *c, int status, const struct sg_build *b, uint64_t offset);
 /* The same of one that came in a file, with what was not taken over of that. */
 void sg_rest_reply_imported(struct sg_call *c, struct sg_sandbox *s, const char *const *notices,
                             const struct sg_err *err);
@@ -161,8 +163,8 @@ sg_rest_handler sg_rest_snapshot_create, sg_rest_snapshot_list, sg_rest_snapshot
     sg_rest_snapshot_delete, sg_rest_sandbox_rollback, sg_rest_sandbox_fork, sg_rest_tree,
     sg_rest_storage, sg_rest_gc, sg_rest_sandbox_export, sg_rest_sandbox_import,
     sg_rest_snapshot_export, sg_rest_snapshot_import;
-sg_rest_handler sg_rest_build_create, sg_rest_build_files, sg_rest_build_get, sg_rest_build_cancel,
-    sg_rest_template_remove;
+sg_rest_handler sg_rest_template_pull, sg_rest_build_create, sg_rest_build_files, sg_rest_build_get,
+    sg_rest_build_cancel, sg_rest_template_remove;
 sg_rest_handler sg_rest_events;
 sg_rest_handler sg_rest_batch, sg_rest_parse, sg_rest_intercept;
 sg_rest_handler sg_rest_route, sg_rest_run, sg_rest_approval_list, sg_rest_approval_get,
