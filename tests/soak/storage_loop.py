@@ -83,7 +83,7 @@ class World:
         service = self.service
         service.end(9)
         service.discard()
-        wait_for(lambda: not any(str(service.folder) in line for line in leaks.loop_devices()),
+        wait_for(lambda: service.kill_tree() and not any(str(service.folder) in line for line in leaks.loop_devices()),
                  seconds=60, what="no loop device")
         shutil.rmtree(service.run)
         service.run.mkdir(mode=0o700)
