@@ -141,6 +141,27 @@ int sg_templates_find_pin(int store_fd, const char *name, const char *id, char r
                    sg_quote(name).s);
 }
 
+static void each_pin_of(int dir_fd, void (*each)(void *arg, int dir_fd, const char *id), void *arg)
+{
+    const int fd = openat(dir_fd, PINS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (d->d_name[0] != '.')
+            each(arg, dir_fd, d->d_name);
+}
+
+void sg_templates_each_pin(int store_fd, void (*each)(void *arg, int dir_fd, const char *id),
+                           void *arg)
+{
+    const int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    sg_auto_dir dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        sg_auto_fd one = open_dir(store_fd, d->d_name);
+        if (one >= 0 && strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            each_pin_of(one, each, arg);
+    }
+}
+
 static void random_name(char *ret, size_t cap)
 {
     uint64_t r = 0;

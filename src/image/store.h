@@ -29,7 +29,8 @@ void sg_templates_sweep(int store_fd, const char *keep_host);
 /* Whether there is something to sweep but old versions of `host`. */
 bool sg_templates_has_spare(int store_fd);
 
-/* Pins: what lies elsewhere and cannot do without this template (snapshots of its sandboxes). A
+/* Pins: what lies elsewhere and cannot do without this template (snapshots of its sandboxes, and
+ * sandboxes that may live longer than the launcher that holds it for them). A
  * pinned one is not removed; where it is replaced, it stays under another name. `dir_fd`: the
  * template's directory. */
 int sg_templates_pin(int dir_fd, const char *id, struct sg_err *err);
@@ -38,6 +39,10 @@ bool sg_templates_is_pinned(int dir_fd, const char *id);
 /* The name of the directory that has this pin: `name`, or what it was renamed to. SG_NOT_FOUND. */
 int sg_templates_find_pin(int store_fd, const char *name, const char *id, char ret[80],
                           struct sg_err *err);
+
+/* Each pin that there is: `dir_fd` is its template's directory. The call may take it off. */
+void sg_templates_each_pin(int store_fd, void (*each)(void *arg, int dir_fd, const char *id),
+                           void *arg);
 
 /* That of an image (unnamed.h) by its manifest's digest. */
 void sg_templates_image_name(const char *hex, bool grants_sudo, char ret[SG_IMAGE_NAME]);

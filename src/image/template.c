@@ -285,6 +285,15 @@ int sg_template_open_pinned(const char *state_dir, const char *name, const char 
     sg_auto_fd store = sg_templates_open(state_dir, false, err);
     if (store < 0 || sg_templates_find_pin(store, name, id, dir, err) < 0)
         return -1;
+    return sg_template_open_as(state_dir, dir, name, ret, err);
+}
+
+int sg_template_open_as(const char *state_dir, const char *dir, const char *name,
+                        struct sg_template *ret, struct sg_err *err)
+{
+    sg_auto_fd store = sg_templates_open(state_dir, false, err);
+    if (store < 0)
+        return -1;
     sg_auto_template t;
     sg_template_init(&t, name);
     if (open_at(&t, state_dir, store, dir, err) < 0)

@@ -70,6 +70,11 @@ int sg_template_open(const char *state_dir, const char *name, struct sg_template
 int sg_template_open_pinned(const char *state_dir, const char *name, const char *id,
                             struct sg_template *ret, struct sg_err *err);
 
+/* The stored template whose directory is called `dir` by now, under the name that it was known by.
+ */
+int sg_template_open_as(const char *state_dir, const char *dir, const char *name,
+                        struct sg_template *ret, struct sg_err *err);
+
 /* [a-z0-9][a-z0-9._-]{0,63}, and not the reserved "host". */
 int sg_template_check_name(const char *name, struct sg_err *err);
 

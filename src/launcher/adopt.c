@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "image/store.h"
 #include "launcher/launcher.h"
@@ -85,12 +86,23 @@ static void pin_again(void *arg, const char *name)
                SG_KV("template", base));
 }
 
+/* Of a sandbox that ended while nobody looked, or with the machine. */
+static void unpin_gone(void *arg, int dir_fd, const char *id)
+{
+    const struct sg_launcher *l = arg;
+    if (sg_id_is_valid(id, 's') && !sg_map_find(&l->by_id, id))
+        sg_templates_unpin(dir_fd, id);
+}
+
 void sg_adopt_pool(struct sg_launcher *l)
 {
     if (!sg_vault_is_open(&l->vault))
         return;
     sg_vault_list(&l->vault, SG_VAULT_CELL, remove_stray, l);
     sg_vault_list(&l->vault, SG_VAULT_SNAP, pin_again, l);
+    sg_auto_fd store = sg_templates_open(l->set.state_dir, false, NULL);
+    if (store >= 0) /* whose they can be: one launcher at a time has the pool */
+        sg_templates_each_pin(store, unpin_gone, l);
 }
 
 void sg_adopt_all(struct sg_launcher *l)

@@ -19,6 +19,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "image/store.h"
 #include "launcher/launcher.h"
 #include "launcher/serve.h"
 #include "base/banned.h"
@@ -362,7 +363,9 @@ int sg_box_claim(struct sg_box *b, const char *sandbox, const struct sg_limits *
     sg_record_set_limits(&b->record, &all);
     sg_map_put(&l->by_id, b->record.sandbox, b);
     l->claimed_count++;
-    if (sg_record_write(l->cells_fd, &b->record, err) == 0 &&
+    b->is_pinned = sg_templates_is_image(b->tmpl->base); /* it has nothing else to stay for */
+    if ((!b->is_pinned || sg_tmpl_pin(b->tmpl, sandbox, err) == 0) &&
+        sg_record_write(l->cells_fd, &b->record, err) == 0 &&
         sg_box_apply_limits(b, &all, err) == 0)
         return 0;
     sg_box_end(b);
@@ -388,6 +391,8 @@ struct sg_box *sg_box_adopt(struct sg_launcher *l, const struct sg_record *r, st
         b->tmpl = r->container[0]
                       ? sg_tmpl_of_image(r->template)
                       : sg_tmpl_reopen(l, r->template, r->template_dev, r->template_ino);
+        b->is_pinned = b->tmpl->t.lock_fd >= 0 &&
+                       sg_templates_is_pinned(b->tmpl->t.lock_fd, b->record.sandbox);
         if (r->container[0])
             sg_container_adopt(b);
     }
@@ -409,6 +414,8 @@ static void leave_state(struct sg_box *b)
         sg_gate_detach(b);
         (void)sg_map_remove(&l->by_id, b->record.sandbox);
         l->claimed_count--;
+        if (b->is_pinned)
+            sg_tmpl_unpin(b->tmpl, b->record.sandbox);
     }
     sg_reclaim_stop(b);
     struct sg_err err = { 0 };
@@ -498,8 +505,11 @@ void sg_box_end(struct sg_box *b)
         sg_timer_set(b->launcher->loop, &b->timer, sg_loop_now(b->launcher->loop) + HURRY_NS);
 }
 
+/* From here on nobody holds its template, until the next launcher does. */
 void sg_box_leave(struct sg_box *b)
 {
+    if (b->state == SG_BOX_CLAIMED && sg_vault_is_open(&b->launcher->vault))
+        (void)sg_tmpl_pin(b->tmpl, b->record.sandbox, NULL);
     free_box(b);
 }
 

@@ -38,6 +38,7 @@ struct sg_box {
     uint64_t wait_ns, deadline_ns;
     uint32_t freeze_id; /* the question that waits for the freezer */
     bool is_freezing, was_parked, has_been_told;
+    bool is_pinned;          /* its template has a pin with the name of the sandbox */
     bool is_gone;            /* pid 1 is */
     bool wants_net, has_net; /* the gate is to have, has its sockets: gate.h */
     /* of the storage pool, where the record names a disk */

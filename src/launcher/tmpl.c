@@ -89,20 +89,20 @@ static bool is_host(const char *name)
     return strcmp(name, "host") == 0;
 }
 
-int sg_tmpl_pin(const struct sg_tmpl *t, const char *snapshot, struct sg_err *err)
+int sg_tmpl_pin(const struct sg_tmpl *t, const char *id, struct sg_err *err)
 {
     if (is_host(t->base))
         return 0;
     if (t->t.lock_fd < 0)
         return sg_fail(err, SG_CONFLICT, "the template %s of the sandbox is gone",
                        sg_quote(t->base).s);
-    return sg_templates_pin(t->t.lock_fd, snapshot, err);
+    return sg_templates_pin(t->t.lock_fd, id, err);
 }
 
-void sg_tmpl_unpin(const struct sg_tmpl *t, const char *snapshot)
+void sg_tmpl_unpin(const struct sg_tmpl *t, const char *id)
 {
     if (!is_host(t->base) && t->t.lock_fd >= 0)
-        sg_templates_unpin(t->t.lock_fd, snapshot);
+        sg_templates_unpin(t->t.lock_fd, id);
 }
 
 void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot)
@@ -140,7 +140,8 @@ void sg_tmpl_unref(struct sg_tmpl *t)
 }
 
 /* Replaced templates keep their directory, under another name, while somebody holds it. */
-static int lock_by_inode(const char *state_dir, uint64_t dev, uint64_t ino)
+static int lock_by_inode(const char *state_dir, uint64_t dev, uint64_t ino,
+                         char ret_dir[NAME_MAX + 1])
 {
     struct sg_err ignored;
     sg_auto_fd store = sg_templates_open(state_dir, false, &ignored);
@@ -152,10 +153,29 @@ static int lock_by_inode(const char *state_dir, uint64_t dev, uint64_t ino)
             continue;
         sg_auto_fd fd = openat(store, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_dev == dev &&
-            syscall(SYS_flock, fd, LOCK_SH | LOCK_NB) == 0)
+            syscall(SYS_flock, fd, LOCK_SH | LOCK_NB) == 0) {
+            (void)snprintf(ret_dir, NAME_MAX + 1, "%s", d->d_name);
             return sg_take_fd(&fd);
+        }
     }
     return -1;
+}
+
+/* What it says of its user and variables is what a sandbox of it has, whatever its name leads to by
+ * now; one without a name, and that of a snapshot which is gone, are found in no other way. */
+static struct sg_tmpl *open_by_inode(const struct sg_launcher *l, const char *name, uint64_t dev,
+                                     uint64_t ino)
+{
+    char dir[NAME_MAX + 1];
+    struct sg_err ignored;
+    struct sg_template t;
+    sg_auto_fd held = lock_by_inode(l->set.state_dir, dev, ino, dir);
+    if (held < 0 || sg_template_open_as(l->set.state_dir, dir, name, &t, &ignored) < 0)
+        return NULL;
+    struct sg_tmpl *ret = take(&t);
+    if (!sg_starts_with(dir, SG_TEMPLATES_NEW_PREFIX)) /* was it replaced, it has lost its own */
+        (void)snprintf(ret->base, sizeof ret->base, "%.*s", SG_TMPL_NAME_MAX, dir);
+    return ret;
 }
 
 struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, uint64_t dev,
@@ -163,17 +183,23 @@ struct sg_tmpl *sg_tmpl_reopen(const struct sg_launcher *l, const char *name, ui
 {
     struct sg_err ignored;
     struct sg_template t;
+    char dir[NAME_MAX + 1];
     struct sg_tmpl *ret = sg_tmpl_open(l, name, &ignored);
+    if (ret && ret->ino == ino && ret->dev == dev)
+        return ret;
+    struct sg_tmpl *found = open_by_inode(l, name, dev, ino);
+    if (found) {
+        sg_tmpl_unref(ret);
+        return found;
+    }
     if (!ret) {
         sg_template_init(&t, name);
         ret = take(&t);
     }
-    if (ret->ino != ino || ret->dev != dev) {
-        sg_drop_fd(&ret->t.lock_fd);
-        ret->t.lock_fd = lock_by_inode(l->set.state_dir, dev, ino);
-        ret->dev = dev;
-        ret->ino = ino;
-    }
+    sg_drop_fd(&ret->t.lock_fd);
+    ret->t.lock_fd = lock_by_inode(l->set.state_dir, dev, ino, dir);
+    ret->dev = dev;
+    ret->ino = ino;
     return ret;
 }
 

@@ -48,9 +48,10 @@ int sg_tmpl_identify(const struct sg_launcher *l, const char *name, uint64_t *re
 /* Does its name still lead to it? */
 bool sg_tmpl_is_current(const struct sg_launcher *l, const struct sg_tmpl *t);
 
-/* A snapshot of a sandbox of it is there: it must stay. Of `host` nothing must. */
-int sg_tmpl_pin(const struct sg_tmpl *t, const char *snapshot, struct sg_err *err);
-void sg_tmpl_unpin(const struct sg_tmpl *t, const char *snapshot);
+/* A snapshot of a sandbox of it is there, or a sandbox that has to find it again: it must stay. Of
+ * `host` nothing must. */
+int sg_tmpl_pin(const struct sg_tmpl *t, const char *id, struct sg_err *err);
+void sg_tmpl_unpin(const struct sg_tmpl *t, const char *id);
 /* The snapshot is gone. */
 void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot);
 

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import struct
 import subprocess
 import tarfile
@@ -280,6 +281,32 @@ def test_who_goes_in_the_midst_of_a_template_leaves_nothing(other, there, whole)
     assert is_settled(other, there)
     assert not other.operator.post("/v1/reconcile", expect=200)["orphans"]
     assert send(there, whole, "snapshots").status == 201
+
+
+def test_the_template_of_a_sandbox_outlives_launchers(service, small, whole, tmp_path):
+    """One without a name, and one that was replaced: where nobody holds them for a moment."""
+    (tmp_path / "file").write_bytes(whole)
+    layers = [oci.layer(*oci.programs("sh", "cat")), oci.BASE, oci.layer(oci.entry("work", type=tarfile.DIRTYPE, mode=0o777))]
+    first, second = (str(oci.layout(tmp_path / name, some, config=CONFIG, how="none").archive())
+                     for name, some in (("first", layers), ("second", [oci.BASE])))
+    with Service(pool=1) as own:
+        sg(own, "template", "import", "mine", first)
+        boxes = [sg(own, "snapshots", "import", str(tmp_path / "file")), sg(own, "create", "--template", "mine")]
+        for box in boxes:
+            sg(own, "exec", box, "/bin/sh", "-c", "printf kept > g")
+        sg(own, "template", "import", "--force", "mine", second)
+        assert own.end(signal.SIGTERM) == 0
+        sg(own, "template", "import", "other", second)  # whoever makes one sweeps
+        own.start()
+        own.kill9_launcher()
+        sg(own, "template", "import", "--force", "other", second)
+        own.wait_ready()
+        for box in boxes:  # as the user that the template names, with its own files
+            assert sg(own, "exec", box, "/bin/sh", "-c", "cat g /etc/passwd") == "kept" + oci.USERS.decode().strip()
+            sg(own, "rm", box)
+        for name in ("mine", "other"):
+            sg(own, "template", "rm", name)
+        wait_for(lambda: stored(own) == [], 60, "the end of the templates")
 
 
 def test_the_command_line_moves_it_whole(service, small, other, tmp_path):

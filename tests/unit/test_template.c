@@ -279,6 +279,36 @@ static void an_image_without_a_name_stays_while_it_is_used_or_pinned(void **stat
     assert_int_equal(count_with_prefix(".image-"), 0);
 }
 
+static void take_off(void *arg, int dir_fd, const char *id)
+{
+    unsigned *seen = arg;
+    (*seen)++;
+    if (id[0] == 's')
+        sg_templates_unpin(dir_fd, id);
+}
+
+static void pins_are_found_wherever_they_are(void **state)
+{
+    (void)state;
+    struct sg_err err;
+    unsigned seen = 0;
+    store("mine", "", "1", false);
+    store("other", "", "1", false);
+    sg_auto_fd dir = sg_templates_open(state_dir, false, &err);
+    sg_auto_template t = { .lock_fd = -1 }, later = { .lock_fd = -1 };
+    assert_ok(sg_template_open(state_dir, "mine", &t, &err), err);
+    assert_ok(sg_templates_pin(t.lock_fd, "s1", &err), err);
+    assert_ok(sg_templates_pin(t.lock_fd, "s2", &err), err);
+    assert_ok(sg_templates_pin(t.lock_fd, "t1", &err), err);
+    sg_templates_each_pin(dir, take_off, &seen);
+    assert_int_equal(seen, 3);
+    assert_false(sg_templates_is_pinned(t.lock_fd, "s2"));
+    assert_true(sg_templates_is_pinned(t.lock_fd, "t1"));
+    assert_ok(sg_template_open_as(state_dir, "other", "mine", &later, &err), err);
+    assert_string_equal(later.name, "mine");
+    assert_non_null(strstr(later.layer, "/other/"));
+}
+
 static void the_store_is_closed_to_everybody_else(void **state)
 {
     (void)state;
@@ -448,6 +478,7 @@ int main(void)
         CASE(what_a_killed_builder_left_is_swept_by_the_next),
         CASE(a_living_builder_is_not_swept),
         CASE(an_image_without_a_name_stays_while_it_is_used_or_pinned),
+        CASE(pins_are_found_wherever_they_are),
         CASE(the_store_is_closed_to_everybody_else),
         CASE(a_directory_is_a_template_with_its_own_users),
         CASE(a_hostile_passwd_changes_nothing_but_its_own_user),
