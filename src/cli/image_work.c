@@ -162,12 +162,13 @@ static int leave(struct work *w, struct sg_err *err)
 /* ---- in ---- */
 
 /* Until nobody needs our hold on it: a snapshot has its own. */
-static int hold(const char *name, struct sg_err *err)
+static int hold(const struct work *w, const char *name, struct sg_err *err)
 {
     char byte;
     struct sg_json j;
     sg_auto_buf out;
     begin(&out, &j);
+    atomic_store(w->fills, false);
     sg_json_put_str(&j, "template", name);
     if (say(&out, &j, err) < 0)
         return -1;
@@ -201,8 +202,7 @@ static int come(struct work *w, struct sg_err *err)
         all = UINT64_MAX;
     if (check_room(w, all, err) < 0 || sg_template_import(&in, &w->progress, &result, err) < 0)
         return sg_wrap(err, "the template of the file");
-    atomic_store(w->fills, false);
-    return hold(made.name, err);
+    return hold(w, made.name, err);
 }
 
 /* From where the settings say: whoever has the daemon reaches nothing else by us. */
@@ -239,7 +239,7 @@ static int fetch(struct work *w, struct sg_err *err)
         return sg_fail(err, SG_INVALID, "of no image");
     if (pull(w, &made, err) < 0)
         return sg_wrap(err, "pull %s", sg_quote(w->image).s);
-    return hold(made.name, err);
+    return hold(w, made.name, err);
 }
 
 /* ---- what is asked ---- */

@@ -104,6 +104,14 @@ void sg_templates_unpin(int dir_fd, const char *id)
     (void)unlinkat(dir_fd, PINS, AT_REMOVEDIR); /* the last one */
 }
 
+void sg_templates_repin(int dir_fd, const char *id, const char *new_id)
+{
+    char path[80], new_path[80];
+    pin_path(id, path);
+    pin_path(new_id, new_path);
+    (void)renameat(dir_fd, path, dir_fd, new_path);
+}
+
 bool sg_templates_is_pinned(int dir_fd, const char *id)
 {
     char path[80];

@@ -35,6 +35,7 @@ bool sg_templates_has_spare(int store_fd);
  * template's directory. */
 int sg_templates_pin(int dir_fd, const char *id, struct sg_err *err);
 void sg_templates_unpin(int dir_fd, const char *id); /* fine when there is none */
+void sg_templates_repin(int dir_fd, const char *id, const char *new_id); /* one for another */
 bool sg_templates_is_pinned(int dir_fd, const char *id);
 /* The name of the directory that has this pin: `name`, or what it was renamed to. SG_NOT_FOUND. */
 int sg_templates_find_pin(int store_fd, const char *name, const char *id, char ret[80],

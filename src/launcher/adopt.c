@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "image/store.h"
 #include "launcher/launcher.h"
 #include "base/banned.h"
@@ -77,6 +78,7 @@ static void pin_again(void *arg, const char *name)
     char base[SG_TMPL_NAME_MAX + 1], dir[80];
     if (sg_vault_base_of(&l->vault, name, base, NULL) < 0 || strcmp(base, "host") == 0)
         return;
+    sg_tmpl_unpin_end(l, base, name, false); /* it came, or did not go */
     sg_auto_fd store = sg_templates_open(l->set.state_dir, false, NULL);
     if (store < 0 || sg_templates_find_pin(store, base, name, dir, NULL) == 0)
         return;
@@ -86,11 +88,13 @@ static void pin_again(void *arg, const char *name)
                SG_KV("template", base));
 }
 
-/* Of a sandbox that ended while nobody looked, or with the machine. */
+/* Of a sandbox that ended while nobody looked, or with the machine; of a snapshot that was on its
+ * way: one that is there has another by now. */
 static void unpin_gone(void *arg, int dir_fd, const char *id)
 {
     const struct sg_launcher *l = arg;
-    if (sg_id_is_valid(id, 's') && !sg_map_find(&l->by_id, id))
+    if (sg_starts_with(id, SG_TMPL_PIN_PASSING) ||
+        (sg_id_is_valid(id, 's') && !sg_map_find(&l->by_id, id)))
         sg_templates_unpin(dir_fd, id);
 }
 

@@ -27,7 +27,7 @@ static void fail(struct sg_box *b, const struct sg_err *err)
 {
     thaw(b);
     b->snapshot.is_on = false;
-    sg_tmpl_unpin(b->tmpl, b->snapshot.name);
+    sg_tmpl_unpin_making(b->tmpl, b->snapshot.name);
     sg_conn_fail(b->launcher, b->snapshot.id, err);
 }
 
@@ -43,6 +43,7 @@ static void made(void *arg, uint64_t bytes, const struct sg_err *err)
     if (!s->stays_frozen)
         thaw(b);
     s->is_on = false;
+    sg_tmpl_pin_made(b->tmpl, s->name);
     struct sg_msg r = { .type = SG_MSG_L_SNAPPED, .id = s->id };
     r.l_snapped.bytes = bytes;
     r.l_snapped.frozen_ns = s->was_frozen ? 0 : sg_now_ns() - s->frozen_ns;
@@ -93,7 +94,7 @@ static int check(const struct sg_box *b, const char *name, struct sg_err *err)
 void sg_box_snapshot(struct sg_box *b, uint32_t id, const char *name, bool stays_frozen)
 {
     struct sg_err err = { 0 };
-    if (check(b, name, &err) < 0 || sg_tmpl_pin(b->tmpl, name, &err) < 0) {
+    if (check(b, name, &err) < 0 || sg_tmpl_pin_making(b->tmpl, name, &err) < 0) {
         sg_conn_fail(b->launcher, id, &err);
         return;
     }
@@ -115,7 +116,7 @@ void sg_box_snapshot_drop(struct sg_box *b, const struct sg_err *why)
     }
     thaw(b);
     b->snapshot.is_on = false;
-    sg_tmpl_unpin(b->tmpl, b->snapshot.name);
+    sg_tmpl_unpin_making(b->tmpl, b->snapshot.name);
     if (why)
         sg_conn_fail(b->launcher, b->snapshot.id, why);
 }

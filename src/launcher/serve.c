@@ -143,8 +143,8 @@ static void forgotten(void *arg, uint64_t value, const struct sg_err *err)
     sg_auto_free struct forgetting *f = arg;
     struct sg_launcher *l = f->launcher;
     (void)value;
-    if (!err && f->base[0])
-        sg_tmpl_unpin_named(l, f->base, f->snapshot);
+    if (f->base[0])
+        sg_tmpl_unpin_end(l, f->base, f->snapshot, !err);
     if (!l->conn.has_hello || l->conn.epoch != f->epoch) /* it asks anew, if it wants to */
         return;
     if (err)
@@ -164,6 +164,8 @@ static int forget(struct sg_launcher *l, const struct sg_msg *m, struct sg_err *
     (void)snprintf(f->snapshot, sizeof f->snapshot, "%s", name);
     if (sg_vault_base_of(&l->vault, name, f->base, NULL) < 0)
         f->base[0] = '\0';
+    if (f->base[0])
+        sg_tmpl_unpin_begin(l, f->base, name);
     (void)sg_vault_remove(&l->vault, SG_VAULT_SNAP, name, forgotten, f);
     return 0;
 }

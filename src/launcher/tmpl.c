@@ -105,15 +105,62 @@ void sg_tmpl_unpin(const struct sg_tmpl *t, const char *id)
         sg_templates_unpin(t->t.lock_fd, id);
 }
 
-void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot)
+static void pass(const char *snapshot, char ret[80])
+{
+    (void)snprintf(ret, 80, SG_TMPL_PIN_PASSING "%.60s", snapshot);
+}
+
+int sg_tmpl_pin_making(const struct sg_tmpl *t, const char *snapshot, struct sg_err *err)
+{
+    char passing[80];
+    pass(snapshot, passing);
+    return sg_tmpl_pin(t, passing, err);
+}
+
+void sg_tmpl_pin_made(const struct sg_tmpl *t, const char *snapshot)
+{
+    char passing[80];
+    pass(snapshot, passing);
+    if (!is_host(t->base) && t->t.lock_fd >= 0)
+        sg_templates_repin(t->t.lock_fd, passing, snapshot);
+}
+
+void sg_tmpl_unpin_making(const struct sg_tmpl *t, const char *snapshot)
+{
+    char passing[80];
+    pass(snapshot, passing);
+    sg_tmpl_unpin(t, passing);
+}
+
+/* The directory of the template that has this pin, whatever it is called by now; -1. */
+static int open_pinned(const struct sg_launcher *l, const char *base, const char *id)
 {
     char dir[80];
     sg_auto_fd store = is_host(base) ? -1 : sg_templates_open(l->set.state_dir, false, NULL);
-    if (store < 0 || sg_templates_find_pin(store, base, snapshot, dir, NULL) < 0)
-        return;
-    sg_auto_fd fd = openat(store, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0)
-        sg_templates_unpin(fd, snapshot);
+    if (store < 0 || sg_templates_find_pin(store, base, id, dir, NULL) < 0)
+        return -1;
+    return openat(store, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void sg_tmpl_unpin_begin(const struct sg_launcher *l, const char *base, const char *snapshot)
+{
+    char passing[80];
+    pass(snapshot, passing);
+    sg_auto_fd dir = open_pinned(l, base, snapshot);
+    if (dir >= 0)
+        sg_templates_repin(dir, snapshot, passing);
+}
+
+void sg_tmpl_unpin_end(const struct sg_launcher *l, const char *base, const char *snapshot,
+                       bool is_gone)
+{
+    char passing[80];
+    pass(snapshot, passing);
+    sg_auto_fd dir = open_pinned(l, base, passing);
+    if (dir >= 0 && is_gone)
+        sg_templates_unpin(dir, passing);
+    else if (dir >= 0)
+        sg_templates_repin(dir, passing, snapshot);
 }
 
 void sg_tmpl_sweep(const struct sg_launcher *l)

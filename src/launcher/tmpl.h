@@ -52,8 +52,16 @@ bool sg_tmpl_is_current(const struct sg_launcher *l, const struct sg_tmpl *t);
  * `host` nothing must. */
 int sg_tmpl_pin(const struct sg_tmpl *t, const char *id, struct sg_err *err);
 void sg_tmpl_unpin(const struct sg_tmpl *t, const char *id);
-/* The snapshot is gone. */
-void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot);
+/* A snapshot that is being made, or removed, has a pin of another name: what a launcher that was
+ * killed in the midst of it has left is known by that, and goes at the start of the next
+ * (adopt.c). */
+#define SG_TMPL_PIN_PASSING "+"
+int sg_tmpl_pin_making(const struct sg_tmpl *t, const char *snapshot, struct sg_err *err);
+void sg_tmpl_pin_made(const struct sg_tmpl *t, const char *snapshot);
+void sg_tmpl_unpin_making(const struct sg_tmpl *t, const char *snapshot);
+void sg_tmpl_unpin_begin(const struct sg_launcher *l, const char *base, const char *snapshot);
+void sg_tmpl_unpin_end(const struct sg_launcher *l, const char *base, const char *snapshot,
+                       bool is_gone);
 
 /* At the beginning and at the end, when nobody waits: what was replaced and is in no use any more
  * goes. In between the next builder does it. */

@@ -294,8 +294,12 @@ def test_the_template_of_a_sandbox_outlives_launchers(service, small, whole, tmp
         boxes = [sg(own, "snapshots", "import", str(tmp_path / "file")), sg(own, "create", "--template", "mine")]
         for box in boxes:
             sg(own, "exec", box, "/bin/sh", "-c", "printf kept > g")
+        kept = sg(own, "snapshot", boxes[1])
         sg(own, "template", "import", "--force", "mine", second)
         assert own.end(signal.SIGTERM) == 0
+        (pin,) = own.state.glob(f"templates/.new-*/pins/{kept}")
+        pin.rename(pin.with_name(f"+{kept}"))  # as if it was killed in the midst of the making of it
+        pin.with_name("+tbegun").touch()  # and of another, which it did not come to make
         sg(own, "template", "import", "other", second)  # whoever makes one sweeps
         own.start()
         own.kill9_launcher()
@@ -304,6 +308,10 @@ def test_the_template_of_a_sandbox_outlives_launchers(service, small, whole, tmp
         for box in boxes:  # as the user that the template names, with its own files
             assert sg(own, "exec", box, "/bin/sh", "-c", "cat g /etc/passwd") == "kept" + oci.USERS.decode().strip()
             sg(own, "rm", box)
+        box = sg(own, "create", "--template", kept)
+        assert sg(own, "exec", box, "/bin/cat", "g") == "kept"
+        sg(own, "rm", box)
+        sg(own, "snapshots", "rm", kept)
         for name in ("mine", "other"):
             sg(own, "template", "rm", name)
         wait_for(lambda: stored(own) == [], 60, "the end of the templates")

@@ -303,7 +303,9 @@ static void pins_are_found_wherever_they_are(void **state)
     sg_templates_each_pin(dir, take_off, &seen);
     assert_int_equal(seen, 3);
     assert_false(sg_templates_is_pinned(t.lock_fd, "s2"));
-    assert_true(sg_templates_is_pinned(t.lock_fd, "t1"));
+    sg_templates_repin(t.lock_fd, "t1", "t2");
+    assert_false(sg_templates_is_pinned(t.lock_fd, "t1"));
+    assert_true(sg_templates_is_pinned(t.lock_fd, "t2"));
     assert_ok(sg_template_open_as(state_dir, "other", "mine", &later, &err), err);
     assert_string_equal(later.name, "mine");
     assert_non_null(strstr(later.layer, "/other/"));
