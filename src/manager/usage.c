@@ -145,10 +145,9 @@ void sg_usage_reset(struct sg_sandbox *s, bool is_adopted)
 
 static void count_cpu(struct sg_life *life, uint64_t cpu_ns, struct sg_usage_row *row)
 {
-    if (cpu_ns == UNKNOWN)
+    if (cpu_ns == UNKNOWN || cpu_ns < life->usage_cpu_ns) /* older than the last look */
         return;
-    if (cpu_ns > life->usage_cpu_ns)
-        row->cpu_ns = (int64_t)(cpu_ns - life->usage_cpu_ns);
+    row->cpu_ns = (int64_t)(cpu_ns - life->usage_cpu_ns);
     life->usage_cpu_ns = cpu_ns;
     row->meter_cpu_ns = (int64_t)cpu_ns;
     row->meter_at_ms = sg_manager_unix_ms();

@@ -392,9 +392,15 @@ int sg_serve_volume(struct sg_launcher *l, const struct sg_msg *m, struct sg_err
     return sg_fail(err, SG_UNSUPPORTED, "there is no storage pool");
 }
 
-void sg_tmpl_unpin_named(const struct sg_launcher *l, const char *base, const char *snapshot)
+void sg_tmpl_unpin_begin(const struct sg_launcher *l, const char *base, const char *snapshot)
 {
     (void)l, (void)base, (void)snapshot;
+}
+
+void sg_tmpl_unpin_end(const struct sg_launcher *l, const char *base, const char *snapshot,
+                       bool is_gone)
+{
+    (void)l, (void)base, (void)snapshot, (void)is_gone;
 }
 
 void sg_box_snapshot(struct sg_box *b, uint32_t id, const char *name, bool stays_frozen)

@@ -270,6 +270,20 @@ static void what_a_sandbox_used_is_on_record_at_its_end(void **state)
     assert_true(sum.wall_ms >= 15);
 }
 
+/* The launcher may answer with what was before somebody else looked. */
+static void what_was_counted_is_not_counted_again_after_a_late_answer(void **state)
+{
+    struct rig *r = *state;
+    struct sg_sandbox *s = rig_create(r, NULL);
+    static const uint64_t seen_ns[] = { 10000000, 4000000, 12000000 };
+    const uint64_t before_ns = s->life->used.cpu_ns;
+
+    for (size_t i = 0; i < SG_COUNT(seen_ns); i++)
+        sg_usage_count(s,
+                       &(struct sg_stats) { .cpu_ns = seen_ns[i], .disk_used_bytes = UINT64_MAX });
+    assert_int_equal(s->life->used.cpu_ns - before_ns, 12000000);
+}
+
 static void a_page_follows_the_one_before_even_when_its_last_is_gone(void **state)
 {
     struct rig *r = *state;
@@ -331,6 +345,7 @@ int main(void)
         RIG_TEST(a_gauge_that_tells_nothing_is_none),
         RIG_TEST(all_that_died_together_learn_of_the_lack_of_memory),
         RIG_TEST(what_a_sandbox_used_is_on_record_at_its_end),
+        RIG_TEST(what_was_counted_is_not_counted_again_after_a_late_answer),
         RIG_TEST(a_page_follows_the_one_before_even_when_its_last_is_gone),
         RIG_TEST(a_list_is_filtered_by_state_and_metadata),
     };
