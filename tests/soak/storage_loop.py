@@ -81,9 +81,10 @@ class World:
     def restart_machine(self):
         """No process, no record of one and no mount of ours is left."""
         service = self.service
+        all_of_it = service.tree()  # one that is stopped in the midst of its end may go to another parent than us
         service.end(9)
         service.discard()
-        wait_for(lambda: service.kill_tree() and not any(str(service.folder) in line for line in leaks.loop_devices()),
+        wait_for(lambda: service.kill_all(all_of_it) and not any(str(service.folder) in line for line in leaks.loop_devices()),
                  seconds=60, what="no loop device")
         shutil.rmtree(service.run)
         service.run.mkdir(mode=0o700)

@@ -212,14 +212,20 @@ class Service:
             tree += [child for child, row in table.items() if row[0] == pid]
         return [pid for pid in tree if pid in table and table[pid][1] != "Z"]
 
-    def kill_tree(self):
-        """Whether it was all gone. While some die, others change their parents: one look is not enough."""
-        tree = self.tree()
-        for pid in tree:
+    @staticmethod
+    def kill_all(pids):
+        """Whether they were all gone."""
+        table = leaks.process_table()
+        left = [pid for pid in pids if pid in table and table[pid][1] != "Z" and table[pid][2] in (*PROGRAMS, "sandglass")]
+        for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             thaw(pid)
-        return not tree
+        return not left
+
+    def kill_tree(self):
+        """The same. While some die, others change their parents: one look is not enough."""
+        return self.kill_all(self.tree())
 
     def discard(self):
         """Ends whatever still runs, by force; for a test that has failed already."""
