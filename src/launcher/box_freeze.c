@@ -36,6 +36,10 @@ void sg_box_freeze_look(struct sg_box *b, uint64_t now_ns)
         sg_box_freeze_answer(b, &err);
         return;
     }
+    /* The v1 freezer looks at each process once. One that is on its way into vfork() at that moment
+     * then sleeps unfrozen until its child runs, which is frozen: it has to be asked again. */
+    if (b->wait_ns > FIRST_WAIT_NS)
+        (void)sg_kept_freeze(&b->kept, NULL);
     sg_timer_set(b->launcher->loop, &b->timer, now_ns + b->wait_ns);
     b->wait_ns = b->wait_ns < LONGEST_WAIT_NS ? b->wait_ns * 2 : b->wait_ns;
 }

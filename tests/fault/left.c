@@ -103,7 +103,7 @@ static void name_children(char *ret, size_t cap)
 static bool is_expected(const char *name)
 {
     static const char *const names[] = { "slots",     "cells",     "launcher.lock", "api.sock",
-                                         "serve.log", "serve.pid", "serve.url" };
+                                         "serve.log", "serve.pid", "serve.url",     "platforms" };
     for (size_t i = 0; i < SG_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;

@@ -25,8 +25,9 @@ UNHEARD = "dprintf ftruncate64 lseek64 pread64"
 # Parts of the libraries that no cell is made of: doctor tries calls in order to see them fail.
 # Kept cells are asked for what may be refused at any time (tests/unit/test_kept.c); the pool is the launcher's.
 # The gate's sockets are made for cells that run already (test_service_gate*.py). Connections are made by clients; a cell
-# around another runtime is the tier's (test_service_tiers.py).
-ELSEWHERE = ("probe", "kept", "cgroup_kept", "btrfs", "loopdev", "dial", "lead_", "nested", "netsock")
+# around another runtime is the tier's, which tries it first (test_service_tiers.py). Memory is taken of cells that stand
+# still (tests/unit/test_reclaim.c).
+ELSEWHERE = ("probe", "kept", "cgroup_kept", "btrfs", "loopdev", "dial", "lead_", "nested", "netsock", "reclaim", "runtime")
 
 
 def undefined(library):

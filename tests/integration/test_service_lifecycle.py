@@ -297,6 +297,15 @@ def test_a_sandbox_that_dies_is_made_anew_where_that_was_asked_for(service, tena
     wait_for(lambda: box.state() == "failed", what="the failure")
 
 
+def test_programs_that_start_others_all_the_time_can_be_paused(box, tenant):
+    """One in the midst of a vfork() is frozen, too."""
+    for _ in range(6):
+        box.spawn("while :; do /bin/true; done")
+    for _ in range(100):
+        tenant.post(f"{box.path}/pause", expect=200)
+        tenant.post(f"{box.path}/resume", expect=200)
+
+
 # ---- questions ----
 
 def test_stats_tell_what_is_used(box, tenant):
