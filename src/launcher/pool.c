@@ -21,7 +21,8 @@
 /* So many at a time: one builds while the others' own processes do their part. */
 enum { MAX_MAKING = 3, MIN_FREE_MIB = 256, MIN_FREE_PART = 32 };
 
-static const uint64_t LEISURE_NS = 5 * MS;  /* after the last one was taken */
+/* After the last one was taken, with more than half of a pool left, and with less. */
+static const uint64_t AMPLE_NS = 100 * MS, LEISURE_NS = 5 * MS;
 static const uint64_t BURST_NS = 1000 * MS; /* but not longer than that */
 static const uint64_t BETWEEN_NS = 1 * MS;  /* one and the next */
 enum { LOW_PART = 8 };                      /* of a pool: with less left nobody waits */
@@ -184,7 +185,8 @@ static void put_off(struct sg_pool *p)
     const uint64_t now = sg_loop_now(l);
     if (sg_timer_is_set(&m->leisure) && p->parked_count > p->demand.wanted / LOW_PART &&
         now - m->since_ns < BURST_NS)
-        sg_timer_set(l, &m->leisure, now + LEISURE_NS);
+        sg_timer_set(l, &m->leisure,
+                     now + (p->parked_count > p->demand.wanted / 2 ? AMPLE_NS : LEISURE_NS));
 }
 
 static struct sg_wish *pop_wish(struct sg_pool *p)
