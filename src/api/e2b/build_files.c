@@ -26,8 +26,8 @@ int sg_e2b_build_files(struct sg_call *c, struct sg_err *err)
     sg_buf_init(&out, 4096);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_bool(&j, "present", is_present);
-    sg_e2b_put_str(&j, "url", url);
+    sg_json_put_bool(&j, "present", is_present);
+    sg_json_put_str(&j, "url", url);
     sg_json_close(&j, '}');
     sg_reply_json(c, 201, &out);
     return 0;

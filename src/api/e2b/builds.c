@@ -31,9 +31,9 @@ static void reply_created(struct sg_call *c, const struct sg_build *b)
     sg_buf_init(&out, SG_E2B_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "templateID", b->of->id.s);
-    sg_e2b_put_str(&j, "buildID", b->id);
-    sg_e2b_put_bool(&j, "public", b->of->is_public);
+    sg_json_put_str(&j, "templateID", b->of->id.s);
+    sg_json_put_str(&j, "buildID", b->id);
+    sg_json_put_bool(&j, "public", b->of->is_public);
     put_texts(&j, "names", names);
     put_texts(&j, "aliases", names);
     put_texts(&j, "tags", b->tags);
@@ -227,10 +227,10 @@ static void put_line(struct sg_json *j, const struct sg_build_line *line)
 {
     sg_json_open(j, '{');
     sg_e2b_put_time(j, "timestamp", line->at_ms);
-    sg_e2b_put_str(j, "level", sg_build_level_name(line->level));
-    sg_e2b_put_str(j, "message", line->text);
+    sg_json_put_str(j, "level", sg_build_level_name(line->level));
+    sg_json_put_str(j, "message", line->text);
     if (line->step[0])
-        sg_e2b_put_str(j, "step", line->step);
+        sg_json_put_str(j, "step", line->step);
     sg_json_close(j, '}');
 }
 
@@ -259,9 +259,9 @@ int sg_e2b_build_status(struct sg_call *c, struct sg_err *err)
     sg_buf_init(&out, SG_E2B_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "templateID", b->of->id.s);
-    sg_e2b_put_str(&j, "buildID", b->id);
-    sg_e2b_put_str(&j, "status", sg_build_state_name(b->state));
+    sg_json_put_str(&j, "templateID", b->of->id.s);
+    sg_json_put_str(&j, "buildID", b->id);
+    sg_json_put_str(&j, "status", sg_build_state_name(b->state));
     sg_json_key(&j, "logEntries");
     sg_json_open(&j, '[');
     for (size_t i = offset; i < b->log_n && i - offset < limit; i++)
@@ -274,9 +274,9 @@ int sg_e2b_build_status(struct sg_call *c, struct sg_err *err)
     if (b->state == SG_BUILD_ERROR) {
         sg_json_key(&j, "reason");
         sg_json_open(&j, '{');
-        sg_e2b_put_str(&j, "message", b->reason ? b->reason : "");
+        sg_json_put_str(&j, "message", b->reason ? b->reason : "");
         if (b->reason_step)
-            sg_e2b_put_str(&j, "step", b->reason_step);
+            sg_json_put_str(&j, "step", b->reason_step);
         sg_json_close(&j, '}');
     }
     sg_json_close(&j, '}');

@@ -27,9 +27,9 @@ static void tell_error(struct sg_call *c, int status, const struct sg_err *err)
 static void put_context(struct sg_json *j, const struct sg_code_context *x)
 {
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "id", x->id.s);
-    sg_e2b_put_str(j, "language", x->language);
-    sg_e2b_put_str(j, "cwd", x->cwd);
+    sg_json_put_str(j, "id", x->id.s);
+    sg_json_put_str(j, "language", x->language);
+    sg_json_put_str(j, "cwd", x->cwd);
     sg_json_close(j, '}');
 }
 

@@ -52,9 +52,6 @@ bool sg_e2b_is_key(struct sg_str key, const char *camel);
 const char *sg_e2b_text(const struct sg_jval *v, const char *key); /* without NUL inside */
 bool sg_e2b_bool(const struct sg_jval *v, const char *key, bool otherwise);
 uint64_t sg_e2b_u64(const struct sg_jval *v, const char *key, uint64_t otherwise);
-void sg_e2b_put_str(struct sg_json *j, const char *key, const char *value);
-void sg_e2b_put_u64(struct sg_json *j, const char *key, uint64_t value);
-void sg_e2b_put_bool(struct sg_json *j, const char *key, bool value);
 /* RFC 3339 in UTC; ns: nine digits, else three. */
 void sg_e2b_put_time(struct sg_json *j, const char *key, int64_t unix_ms);
 void sg_e2b_put_time_ns(struct sg_json *j, const char *key, uint64_t unix_ns);

@@ -57,7 +57,7 @@ void sg_e2b_put_labels(struct sg_json *j, struct sg_texts labels)
     sg_json_key(j, "metadata");
     sg_json_open(j, '{');
     while (sg_text_next(&labels, &name) && sg_text_next(&labels, &value))
-        sg_e2b_put_str(j, name.p, value.p);
+        sg_json_put_str(j, name.p, value.p);
     sg_json_close(j, '}');
 }
 
@@ -67,20 +67,20 @@ void sg_e2b_put_entry(struct sg_call *c, struct sg_json *j, const struct sg_e2b_
     const uint32_t seen = is_link ? e->target_mode : e->mode;
     char text[24], letters[11];
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "name", sg_e2b_basename(e->path));
-    sg_e2b_put_str(j, "type", type_name(seen));
-    sg_e2b_put_str(j, "path", e->path);
+    sg_json_put_str(j, "name", sg_e2b_basename(e->path));
+    sg_json_put_str(j, "type", type_name(seen));
+    sg_json_put_str(j, "path", e->path);
     if (!is_minimal(c)) {
         (void)snprintf(text, sizeof text, "%llu", (unsigned long long)e->bytes);
         permissions(e->mode, letters);
-        sg_e2b_put_str(j, "size", text);
-        sg_e2b_put_u64(j, "mode", seen & 0777);
-        sg_e2b_put_str(j, "permissions", letters);
-        sg_e2b_put_str(j, "owner", e->owner);
-        sg_e2b_put_str(j, "group", e->group);
+        sg_json_put_str(j, "size", text);
+        sg_json_put_u64(j, "mode", seen & 0777);
+        sg_json_put_str(j, "permissions", letters);
+        sg_json_put_str(j, "owner", e->owner);
+        sg_json_put_str(j, "group", e->group);
         sg_e2b_put_time_ns(j, "modifiedTime", e->mtime_ns);
         if (is_link && e->target)
-            sg_e2b_put_str(j, "symlinkTarget", e->target);
+            sg_json_put_str(j, "symlinkTarget", e->target);
         sg_e2b_put_labels(j, e->labels);
     }
     sg_json_close(j, '}');

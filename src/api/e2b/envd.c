@@ -173,7 +173,7 @@ int sg_envd_envs(struct sg_call *c, struct sg_sandbox *s, struct sg_err *err)
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
     for (size_t i = 0; i < s->env.n; i++)
-        sg_e2b_put_str(&j, s->env.v[i].name, s->env.v[i].value);
+        sg_json_put_str(&j, s->env.v[i].name, s->env.v[i].value);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
     return 0;

@@ -35,8 +35,8 @@ void sg_e2b_error(struct sg_call *c, int status, const struct sg_err *err)
     sg_buf_init(&out, MAX_ERROR);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_u64(&j, "code", (uint64_t)status);
-    sg_e2b_put_str(&j, "message", err->msg);
+    sg_json_put_u64(&j, "code", (uint64_t)status);
+    sg_json_put_str(&j, "message", err->msg);
     sg_json_close(&j, '}');
     sg_reply_bytes(c, status, "application/json", out.p, out.n);
 }
@@ -88,8 +88,8 @@ static const char *rpc_code(const struct sg_call *c, const struct sg_err *err)
 static void put_error(struct sg_json *j, const char *code, const char *message)
 {
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "code", code);
-    sg_e2b_put_str(j, "message", message);
+    sg_json_put_str(j, "code", code);
+    sg_json_put_str(j, "message", message);
     sg_json_close(j, '}');
 }
 
@@ -141,13 +141,13 @@ void sg_e2b_unreachable(struct sg_call *c, const char *sandbox, uint32_t port)
     sg_buf_init(&out, MAX_ERROR);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "sandboxId", sandbox);
-    sg_e2b_put_str(&j, "message",
-                   port ? "The sandbox is running but port is not open"
-                        : "The sandbox was not found");
+    sg_json_put_str(&j, "sandboxId", sandbox);
+    sg_json_put_str(&j, "message",
+                    port ? "The sandbox is running but port is not open"
+                         : "The sandbox was not found");
     if (port)
-        sg_e2b_put_u64(&j, "port", port);
-    sg_e2b_put_u64(&j, "code", 502);
+        sg_json_put_u64(&j, "port", port);
+    sg_json_put_u64(&j, "code", 502);
     sg_json_close(&j, '}');
     sg_reply_bytes(c, 502, "application/json", out.p, out.n);
 }

@@ -63,24 +63,6 @@ uint64_t sg_e2b_u64(const struct sg_jval *v, const char *key, uint64_t otherwise
 
 /* ---- out ---- */
 
-void sg_e2b_put_str(struct sg_json *j, const char *key, const char *value)
-{
-    sg_json_key(j, key);
-    sg_json_str(j, value);
-}
-
-void sg_e2b_put_u64(struct sg_json *j, const char *key, uint64_t value)
-{
-    sg_json_key(j, key);
-    sg_json_u64(j, value);
-}
-
-void sg_e2b_put_bool(struct sg_json *j, const char *key, bool value)
-{
-    sg_json_key(j, key);
-    sg_json_bool(j, value);
-}
-
 static void put_time(struct sg_json *j, const char *key, int64_t seconds, unsigned fraction,
                      int digits)
 {
@@ -90,7 +72,7 @@ static void put_time(struct sg_json *j, const char *key, int64_t seconds, unsign
     if (!gmtime_r(&at, &tm) || !strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm))
         return;
     (void)snprintf(text, sizeof text, "%s.%0*uZ", day, digits, fraction);
-    sg_e2b_put_str(j, key, text);
+    sg_json_put_str(j, key, text);
 }
 
 void sg_e2b_put_time(struct sg_json *j, const char *key, int64_t unix_ms)
@@ -108,7 +90,7 @@ void sg_e2b_put_pairs(struct sg_json *j, const char *key, const struct sg_pairs 
     sg_json_key(j, key);
     sg_json_open(j, '{');
     for (size_t i = 0; i < p->n; i++)
-        sg_e2b_put_str(j, p->v[i].name, p->v[i].value);
+        sg_json_put_str(j, p->v[i].name, p->v[i].value);
     sg_json_close(j, '}');
 }
 

@@ -38,14 +38,14 @@ static void put_line(struct sg_json *j, const struct sg_event *e)
     sg_buf_init(&line, 64 << 10);
     sg_json_init(&k, &line);
     sg_json_open(&k, '{');
-    sg_e2b_put_str(&k, "level", level_of(e));
-    sg_e2b_put_str(&k, "logger", "sandbox");
-    sg_e2b_put_str(&k, "message", e->type);
-    sg_e2b_put_str(&k, "data", e->data ? e->data : "{}");
+    sg_json_put_str(&k, "level", level_of(e));
+    sg_json_put_str(&k, "logger", "sandbox");
+    sg_json_put_str(&k, "message", e->type);
+    sg_json_put_str(&k, "data", e->data ? e->data : "{}");
     sg_json_close(&k, '}');
     sg_json_open(j, '{');
     sg_e2b_put_time(j, "timestamp", e->at_ms);
-    sg_e2b_put_str(j, "line", sg_buf_cstr(&line));
+    sg_json_put_str(j, "line", sg_buf_cstr(&line));
     sg_json_close(j, '}');
 }
 
@@ -53,12 +53,12 @@ static void put_entry(struct sg_json *j, const struct sg_event *e)
 {
     sg_json_open(j, '{');
     sg_e2b_put_time(j, "timestamp", e->at_ms);
-    sg_e2b_put_str(j, "level", level_of(e));
-    sg_e2b_put_str(j, "message", e->type);
+    sg_json_put_str(j, "level", level_of(e));
+    sg_json_put_str(j, "message", e->type);
     sg_json_key(j, "fields");
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "logger", "sandbox");
-    sg_e2b_put_str(j, "data", e->data ? e->data : "{}");
+    sg_json_put_str(j, "logger", "sandbox");
+    sg_json_put_str(j, "data", e->data ? e->data : "{}");
     sg_json_close(j, '}');
     sg_json_close(j, '}');
 }

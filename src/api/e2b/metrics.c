@@ -65,15 +65,15 @@ static void put_sample(struct sg_json *j, const struct sample *m)
 {
     sg_json_open(j, '{');
     sg_e2b_put_time(j, "timestamp", m->at_ms);
-    sg_e2b_put_u64(j, "timestampUnix", (uint64_t)m->at_ms / 1000);
-    sg_e2b_put_u64(j, "cpuCount", m->cpus);
+    sg_json_put_u64(j, "timestampUnix", (uint64_t)m->at_ms / 1000);
+    sg_json_put_u64(j, "cpuCount", m->cpus);
     sg_json_key(j, "cpuUsedPct");
     sg_json_milli(j, m->cpu_pct_milli);
-    sg_e2b_put_u64(j, "memUsed", m->mem_used);
-    sg_e2b_put_u64(j, "memTotal", m->mem_total);
-    sg_e2b_put_u64(j, "memCache", 0);
-    sg_e2b_put_u64(j, "diskUsed", m->disk_used);
-    sg_e2b_put_u64(j, "diskTotal", m->disk_total);
+    sg_json_put_u64(j, "memUsed", m->mem_used);
+    sg_json_put_u64(j, "memTotal", m->mem_total);
+    sg_json_put_u64(j, "memCache", 0);
+    sg_json_put_u64(j, "diskUsed", m->disk_used);
+    sg_json_put_u64(j, "diskTotal", m->disk_total);
     sg_json_close(j, '}');
 }
 
@@ -209,17 +209,17 @@ static void measured_inside(void *arg, const struct sg_stats *st, const struct s
     sg_buf_init(&out, 4096);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_u64(&j, "ts", (uint64_t)x.at_ms / 1000);
-    sg_e2b_put_u64(&j, "cpu_count", x.cpus);
+    sg_json_put_u64(&j, "ts", (uint64_t)x.at_ms / 1000);
+    sg_json_put_u64(&j, "cpu_count", x.cpus);
     sg_json_key(&j, "cpu_used_pct");
     sg_json_milli(&j, x.cpu_pct_milli);
-    sg_e2b_put_u64(&j, "mem_total", x.mem_total);
-    sg_e2b_put_u64(&j, "mem_used", x.mem_used);
-    sg_e2b_put_u64(&j, "mem_cache", 0);
-    sg_e2b_put_u64(&j, "mem_total_mib", x.mem_total >> 20);
-    sg_e2b_put_u64(&j, "mem_used_mib", x.mem_used >> 20);
-    sg_e2b_put_u64(&j, "disk_used", x.disk_used);
-    sg_e2b_put_u64(&j, "disk_total", x.disk_total);
+    sg_json_put_u64(&j, "mem_total", x.mem_total);
+    sg_json_put_u64(&j, "mem_used", x.mem_used);
+    sg_json_put_u64(&j, "mem_cache", 0);
+    sg_json_put_u64(&j, "mem_total_mib", x.mem_total >> 20);
+    sg_json_put_u64(&j, "mem_used_mib", x.mem_used >> 20);
+    sg_json_put_u64(&j, "disk_used", x.disk_used);
+    sg_json_put_u64(&j, "disk_total", x.disk_total);
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);
 }

@@ -100,10 +100,10 @@ static void put_exit(struct sg_buf *out, const struct sg_exec *x)
     sg_json_open(&j, '{');
     sg_json_key(&j, "exitCode");
     sg_json_i64(&j, x->signal || is_lost ? -1 : (int64_t)x->code);
-    sg_e2b_put_bool(&j, "exited", !x->signal && !is_lost);
-    sg_e2b_put_str(&j, "status", status);
+    sg_json_put_bool(&j, "exited", !x->signal && !is_lost);
+    sg_json_put_str(&j, "status", status);
     if (x->signal || x->code || is_lost)
-        sg_e2b_put_str(&j, "error", status);
+        sg_json_put_str(&j, "error", status);
     sg_json_close(&j, '}');
     sg_buf_add_str(out, "}}");
     sg_connect_close(out, mark, 0);

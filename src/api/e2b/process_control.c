@@ -16,7 +16,7 @@ static void put_process(struct sg_json *j, const struct sg_exec *x)
     sg_json_open(j, '{');
     sg_json_key(j, "config");
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "cmd", x->argv[0]);
+    sg_json_put_str(j, "cmd", x->argv[0]);
     sg_json_key(j, "args");
     sg_json_open(j, '[');
     for (char **a = x->argv + 1; *a; a++)
@@ -26,11 +26,11 @@ static void put_process(struct sg_json *j, const struct sg_exec *x)
     sg_json_open(j, '{');
     sg_json_close(j, '}');
     if (x->cwd && x->cwd[0])
-        sg_e2b_put_str(j, "cwd", x->cwd);
+        sg_json_put_str(j, "cwd", x->cwd);
     sg_json_close(j, '}');
-    sg_e2b_put_u64(j, "pid", x->pid);
+    sg_json_put_u64(j, "pid", x->pid);
     if (x->tag)
-        sg_e2b_put_str(j, "tag", x->tag);
+        sg_json_put_str(j, "tag", x->tag);
     sg_json_close(j, '}');
 }
 

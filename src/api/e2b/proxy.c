@@ -18,9 +18,9 @@ static void refuse(struct sg_call *c, const char *message)
     struct sg_json j;
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "sandboxId", sg_e2b_visit(c)->sandbox);
-    sg_e2b_put_str(&j, "message", message);
-    sg_e2b_put_u64(&j, "code", 403);
+    sg_json_put_str(&j, "sandboxId", sg_e2b_visit(c)->sandbox);
+    sg_json_put_str(&j, "message", message);
+    sg_json_put_u64(&j, "code", 403);
     sg_json_close(&j, '}');
     sg_reply_bytes(c, 403, "application/json", out.p, out.n);
 }

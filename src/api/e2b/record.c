@@ -64,15 +64,15 @@ char *sg_e2b_record_text(struct sg_arena *a, const struct sg_e2b_record *r)
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
     if (r->token[0])
-        sg_e2b_put_str(&j, "secret", r->token);
+        sg_json_put_str(&j, "secret", r->token);
     if (r->traffic[0])
-        sg_e2b_put_str(&j, "traffic", r->traffic);
+        sg_json_put_str(&j, "traffic", r->traffic);
     if (r->mask[0])
-        sg_e2b_put_str(&j, "mask", r->mask);
+        sg_json_put_str(&j, "mask", r->mask);
     if (r->resumes)
-        sg_e2b_put_bool(&j, "resumes", true);
+        sg_json_put_bool(&j, "resumes", true);
     if (r->has_internet_flag)
-        sg_e2b_put_bool(&j, "internet", !r->denies_internet);
+        sg_json_put_bool(&j, "internet", !r->denies_internet);
     if (r->network) {
         sg_json_key(&j, "network");
         put_network(&j, r->network);

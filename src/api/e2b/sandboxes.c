@@ -36,16 +36,16 @@ struct sg_sandbox *sg_e2b_sandbox(struct sg_call *c, struct sg_err *err)
 
 static void put_identity(struct sg_json *j, const struct sg_sandbox *s)
 {
-    sg_e2b_put_str(j, "sandboxID", s->id.s);
+    sg_json_put_str(j, "sandboxID", s->id.s);
     /* A fork was made of no template that anybody could name. */
     const struct sg_built *b = s->built ? sg_built_by_id(s->manager, s->built) : NULL;
-    sg_e2b_put_str(j, "templateID",
-                   b                           ? b->id.s
-                   : s->snapshot && !s->parent ? s->snapshot
-                                               : s->template);
-    sg_e2b_put_str(j, "alias", b ? b->name : s->template);
-    sg_e2b_put_str(j, "clientID", CLIENT_ID);
-    sg_e2b_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
+    sg_json_put_str(j, "templateID",
+                    b                           ? b->id.s
+                    : s->snapshot && !s->parent ? s->snapshot
+                                                : s->template);
+    sg_json_put_str(j, "alias", b ? b->name : s->template);
+    sg_json_put_str(j, "clientID", CLIENT_ID);
+    sg_json_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
 }
 
 static void put_domain(struct sg_json *j, struct sg_call *c)
@@ -61,9 +61,9 @@ static void put_domain(struct sg_json *j, struct sg_call *c)
 static void put_tokens(struct sg_json *j, const struct sg_e2b_record *r)
 {
     if (r->token[0])
-        sg_e2b_put_str(j, "envdAccessToken", r->token);
+        sg_json_put_str(j, "envdAccessToken", r->token);
     if (r->traffic[0])
-        sg_e2b_put_str(j, "trafficAccessToken", r->traffic);
+        sg_json_put_str(j, "trafficAccessToken", r->traffic);
 }
 
 void sg_e2b_put_sandbox(struct sg_json *j, struct sg_call *c, const struct sg_sandbox *s)
@@ -95,9 +95,9 @@ static void put_size(struct sg_json *j, const struct sg_sandbox *s)
     (void)sysinfo(&machine);
     if (!mem)
         mem = (uint64_t)machine.totalram * machine.mem_unit;
-    sg_e2b_put_u64(j, "cpuCount", cpus ? cpus : (uint64_t)get_nprocs());
-    sg_e2b_put_u64(j, "memoryMB", mem >> 20);
-    sg_e2b_put_u64(j, "diskSizeMB", s->limits.disk_bytes >> 20);
+    sg_json_put_u64(j, "cpuCount", cpus ? cpus : (uint64_t)get_nprocs());
+    sg_json_put_u64(j, "memoryMB", mem >> 20);
+    sg_json_put_u64(j, "diskSizeMB", s->limits.disk_bytes >> 20);
 }
 
 void sg_e2b_put_listed(struct sg_json *j, const struct sg_sandbox *s, int64_t now_ms)
@@ -105,7 +105,7 @@ void sg_e2b_put_listed(struct sg_json *j, const struct sg_sandbox *s, int64_t no
     const int64_t never = s->started_ms + (int64_t)SECONDS_MAX * 1000;
     const bool is_paused = s->state == SBX_PAUSED || s->state == SBX_PAUSING;
     put_identity(j, s);
-    sg_e2b_put_str(j, "state", is_paused ? "paused" : "running");
+    sg_json_put_str(j, "state", is_paused ? "paused" : "running");
     sg_e2b_put_time(j, "startedAt", s->started_ms);
     sg_e2b_put_time(j, "endAt", s->expires_ms ? s->expires_ms : is_paused ? now_ms : never);
     put_size(j, s);
@@ -413,15 +413,15 @@ int sg_e2b_info(struct sg_call *c, struct sg_err *err)
     put_tokens(&j, &r);
     put_domain(&j, c);
     if (r.has_internet_flag)
-        sg_e2b_put_bool(&j, "allowInternetAccess", !r.denies_internet);
+        sg_json_put_bool(&j, "allowInternetAccess", !r.denies_internet);
     if (r.network) {
         sg_json_key(&j, "network");
         sg_json_put(&j, r.network);
     }
     sg_json_key(&j, "lifecycle");
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "onTimeout", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
-    sg_e2b_put_bool(&j, "autoResume", r.resumes);
+    sg_json_put_str(&j, "onTimeout", s->on_expiry == SG_EXPIRY_PAUSE ? "pause" : "kill");
+    sg_json_put_bool(&j, "autoResume", r.resumes);
     sg_json_close(&j, '}');
     sg_json_close(&j, '}');
     sg_reply_json(c, 200, &out);

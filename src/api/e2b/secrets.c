@@ -12,9 +12,9 @@ enum { PAGE_MAX = 100 };
 static void put_secret(struct sg_json *j, const struct sg_secret *s)
 {
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "secretID", s->id.s);
-    sg_e2b_put_str(j, "name", s->name);
-    sg_e2b_put_u64(j, "currentVersion", s->version);
+    sg_json_put_str(j, "secretID", s->id.s);
+    sg_json_put_str(j, "name", s->name);
+    sg_json_put_u64(j, "currentVersion", s->version);
     sg_e2b_put_pairs(j, "metadata", &s->metadata);
     sg_e2b_put_time(j, "createdAt", s->created_ms);
     sg_e2b_put_time(j, "updatedAt", s->updated_ms);

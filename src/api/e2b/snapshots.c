@@ -17,7 +17,7 @@ static void put_snapshot(struct sg_json *j, const struct sg_snapshot *t)
     sg_auto_free char *id =
         name ? sg_printf("%s:%s", name, t->tag) : sg_printf("%s:default", t->id.s);
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "snapshotID", id);
+    sg_json_put_str(j, "snapshotID", id);
     sg_json_key(j, "names");
     sg_json_open(j, '[');
     if (name)
@@ -145,8 +145,8 @@ static void put_forked(struct sg_json *j, struct sg_call *c, const struct sg_for
     if (f->s) {
         sg_e2b_put_sandbox(j, c, f->s);
     } else {
-        sg_e2b_put_u64(j, "code", f->err.kind == SG_EXHAUSTED ? 429 : 500);
-        sg_e2b_put_str(j, "message", f->err.msg);
+        sg_json_put_u64(j, "code", f->err.kind == SG_EXHAUSTED ? 429 : 500);
+        sg_json_put_str(j, "message", f->err.msg);
     }
     sg_json_close(j, '}');
     sg_json_close(j, '}');

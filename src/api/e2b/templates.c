@@ -92,8 +92,8 @@ static void put_names(struct sg_json *j, const char *key, const char *name)
 
 static void put_common(struct sg_json *j, const struct shown *s)
 {
-    sg_e2b_put_str(j, "templateID", s->id);
-    sg_e2b_put_bool(j, "public", s->is_public);
+    sg_json_put_str(j, "templateID", s->id);
+    sg_json_put_bool(j, "public", s->is_public);
     put_names(j, "aliases", s->name);
     put_names(j, "names", s->name);
     sg_e2b_put_time(j, "createdAt", s->created_ms);
@@ -104,15 +104,15 @@ static void put_common(struct sg_json *j, const struct shown *s)
         sg_json_key(j, "lastSpawnedAt");
         sg_json_null(j);
     }
-    sg_e2b_put_u64(j, "spawnCount", s->spawns);
+    sg_json_put_u64(j, "spawnCount", s->spawns);
 }
 
 static void put_size(struct sg_json *j, const struct sg_sandbox_limits *l)
 {
-    sg_e2b_put_u64(j, "cpuCount", l->cpu_milli ? (l->cpu_milli + 999) / 1000 : 1);
-    sg_e2b_put_u64(j, "memoryMB", l->mem_bytes >> 20);
-    sg_e2b_put_u64(j, "diskSizeMB", l->disk_bytes >> 20);
-    sg_e2b_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
+    sg_json_put_u64(j, "cpuCount", l->cpu_milli ? (l->cpu_milli + 999) / 1000 : 1);
+    sg_json_put_u64(j, "memoryMB", l->mem_bytes >> 20);
+    sg_json_put_u64(j, "diskSizeMB", l->disk_bytes >> 20);
+    sg_json_put_str(j, "envdVersion", SG_E2B_ENVD_VERSION);
 }
 
 static void put_template(struct sg_json *j, struct sg_call *c, const struct shown *s)
@@ -121,9 +121,9 @@ static void put_template(struct sg_json *j, struct sg_call *c, const struct show
     sg_json_open(j, '{');
     put_common(j, s);
     put_size(j, &s->limits);
-    sg_e2b_put_str(j, "buildID", s->build);
-    sg_e2b_put_u64(j, "buildCount", s->builds);
-    sg_e2b_put_str(j, "buildStatus", "ready");
+    sg_json_put_str(j, "buildID", s->build);
+    sg_json_put_u64(j, "buildCount", s->builds);
+    sg_json_put_str(j, "buildStatus", "ready");
     sg_json_key(j, "createdBy");
     sg_json_null(j);
     sg_json_close(j, '}');
@@ -134,8 +134,8 @@ static void put_build(struct sg_json *j, struct sg_call *c, const struct sg_buil
     const struct sg_sandbox_limits size = size_of(c, b);
     const bool is_over = b->state == SG_BUILD_READY || b->state == SG_BUILD_ERROR;
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "buildID", b->id);
-    sg_e2b_put_str(j, "status", sg_build_state_name(b->state));
+    sg_json_put_str(j, "buildID", b->id);
+    sg_json_put_str(j, "status", sg_build_state_name(b->state));
     sg_e2b_put_time(j, "createdAt", b->created_ms);
     sg_e2b_put_time(j, "updatedAt", b->updated_ms);
     if (is_over)
@@ -162,8 +162,8 @@ static void put_alias(struct sg_json *j, struct sg_call *c, const struct shown *
 {
     (void)c;
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "templateID", s->id);
-    sg_e2b_put_bool(j, "public", s->is_public);
+    sg_json_put_str(j, "templateID", s->id);
+    sg_json_put_bool(j, "public", s->is_public);
     sg_json_close(j, '}');
 }
 
@@ -176,8 +176,8 @@ static void put_tags(struct sg_json *j, struct sg_call *c, const struct shown *s
     sg_json_open(j, '[');
     for (size_t i = 0; i < (s->own ? s->own->tag_n : 1); i++) {
         sg_json_open(j, '{');
-        sg_e2b_put_str(j, "tag", tags[i].name);
-        sg_e2b_put_str(j, "buildID", tags[i].build);
+        sg_json_put_str(j, "tag", tags[i].name);
+        sg_json_put_str(j, "buildID", tags[i].build);
         sg_e2b_put_time(j, "createdAt", tags[i].created_ms);
         sg_json_close(j, '}');
     }
@@ -398,7 +398,7 @@ static void tagged(void *arg, struct sg_built *t, const struct sg_err *err)
     sg_buf_init(&out, SG_E2B_MAX_REPLY);
     sg_json_init(&j, &out);
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "buildID", b ? b->id : "");
+    sg_json_put_str(&j, "buildID", b ? b->id : "");
     sg_json_key(&j, "tags");
     sg_json_open(&j, '[');
     for (size_t i = 0; i < g->n; i++)
@@ -473,10 +473,10 @@ int sg_e2b_teams(struct sg_call *c, struct sg_err *err)
     sg_json_init(&j, &out);
     sg_json_open(&j, '[');
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "teamID", c->who.org->id.s);
-    sg_e2b_put_str(&j, "name", c->who.org->name);
-    sg_e2b_put_str(&j, "apiKey", "");
-    sg_e2b_put_bool(&j, "isDefault", true);
+    sg_json_put_str(&j, "teamID", c->who.org->id.s);
+    sg_json_put_str(&j, "name", c->who.org->name);
+    sg_json_put_str(&j, "apiKey", "");
+    sg_json_put_bool(&j, "isDefault", true);
     sg_json_close(&j, '}');
     sg_json_close(&j, ']');
     sg_reply_json(c, 200, &out);

@@ -95,7 +95,7 @@ static void put_labels(struct sg_json *j, char *const *labels)
     sg_json_key(j, "metadata");
     sg_json_open(j, '{');
     for (; labels[0]; labels += 2)
-        sg_e2b_put_str(j, labels[0], labels[1]);
+        sg_json_put_str(j, labels[0], labels[1]);
     sg_json_close(j, '}');
 }
 
@@ -109,9 +109,9 @@ static void succeed(struct upload *u)
     sg_json_open(&j, '[');
     for (const struct uploaded *f = u->first; f; f = f->next) {
         sg_json_open(&j, '{');
-        sg_e2b_put_str(&j, "path", f->path);
-        sg_e2b_put_str(&j, "name", sg_e2b_basename(f->path));
-        sg_e2b_put_str(&j, "type", "file");
+        sg_json_put_str(&j, "path", f->path);
+        sg_json_put_str(&j, "name", sg_e2b_basename(f->path));
+        sg_json_put_str(&j, "type", "file");
         if (u->labels[0])
             put_labels(&j, u->labels);
         sg_json_close(&j, '}');

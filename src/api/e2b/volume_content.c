@@ -134,13 +134,13 @@ static void put_stat(struct sg_json *j, const char *path, uint32_t mode, uint64_
                      uint32_t uid, uint32_t gid, uint64_t mtime_ns, struct sg_text target)
 {
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "name", sg_e2b_basename(path));
-    sg_e2b_put_str(j, "type", type_of(mode));
-    sg_e2b_put_str(j, "path", path);
-    sg_e2b_put_u64(j, "size", bytes);
-    sg_e2b_put_u64(j, "mode", mode & 07777u);
-    sg_e2b_put_u64(j, "uid", uid);
-    sg_e2b_put_u64(j, "gid", gid);
+    sg_json_put_str(j, "name", sg_e2b_basename(path));
+    sg_json_put_str(j, "type", type_of(mode));
+    sg_json_put_str(j, "path", path);
+    sg_json_put_u64(j, "size", bytes);
+    sg_json_put_u64(j, "mode", mode & 07777u);
+    sg_json_put_u64(j, "uid", uid);
+    sg_json_put_u64(j, "gid", gid);
     sg_e2b_put_time_ns(j, "atime", mtime_ns);
     sg_e2b_put_time_ns(j, "mtime", mtime_ns);
     sg_e2b_put_time_ns(j, "ctime", mtime_ns);

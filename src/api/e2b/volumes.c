@@ -11,12 +11,12 @@ static void put_volume(struct sg_json *j, struct sg_call *c, const struct sg_vol
                        bool has_token)
 {
     sg_json_open(j, '{');
-    sg_e2b_put_str(j, "volumeID", v->id.s);
-    sg_e2b_put_str(j, "name", v->name);
+    sg_json_put_str(j, "volumeID", v->id.s);
+    sg_json_put_str(j, "name", v->name);
     if (has_token) {
-        sg_e2b_put_str(j, "token", v->token);
+        sg_json_put_str(j, "token", v->token);
         if (sg_call_domain(c))
-            sg_e2b_put_str(j, "domain", sg_call_domain(c));
+            sg_json_put_str(j, "domain", sg_call_domain(c));
     }
     sg_json_close(j, '}');
 }
@@ -120,8 +120,8 @@ void sg_e2b_put_mounts(struct sg_json *j, const struct sg_sandbox *s)
     for (size_t i = 0; i < s->mounts.n; i++) {
         const struct sg_volume *v = sg_volume_find(s->manager, &us, s->mounts.v[i].volume, NULL);
         sg_json_open(j, '{');
-        sg_e2b_put_str(j, "name", v ? v->name : s->mounts.v[i].volume);
-        sg_e2b_put_str(j, "path", s->mounts.v[i].path);
+        sg_json_put_str(j, "name", v ? v->name : s->mounts.v[i].volume);
+        sg_json_put_str(j, "path", s->mounts.v[i].path);
         sg_json_close(j, '}');
     }
     sg_json_close(j, ']');

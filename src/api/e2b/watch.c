@@ -111,8 +111,8 @@ static void put_event(struct sg_call *c, struct sg_buf *out, const char *name, c
     struct sg_json j;
     sg_json_init(&j, out);
     sg_json_open(&j, '{');
-    sg_e2b_put_str(&j, "name", name);
-    sg_e2b_put_str(&j, "type", type);
+    sg_json_put_str(&j, "name", name);
+    sg_json_put_str(&j, "type", type);
     if (e) {
         sg_json_key(&j, "entry");
         sg_e2b_put_entry(c, &j, e);
